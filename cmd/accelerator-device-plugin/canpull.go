@@ -93,8 +93,8 @@ itself, without the daemon.`,
 	return cmd
 }
 
-// pullFacts collects the facts about a card. It searches the processes last, because no new process can open the card
-// once it is cordoned and free.
+// pullFacts collects the facts about a card. It searches the node's processes last, because no new process can open the
+// card any more if the other facts show that it is cordoned and free.
 func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool, procfs string) (f canpull.Facts) {
 	f = canpull.Facts{Address: address}
 	f.Card, f.CardErr = canpull.Read(cfg.SysfsRoot, address)
@@ -126,7 +126,7 @@ func pullFacts(ctx context.Context, cfg config.Config, address string, scan bool
 	return f
 }
 
-// scanPull collects the facts that the daemon would report, without the daemon.
+// scanPull collects the facts that the daemon would report, but without asking the daemon.
 func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	cordons, err := readCordons(cfg.StateDir)
 	if err != nil {
@@ -164,9 +164,9 @@ func scanPull(ctx context.Context, cfg config.Config, f *canpull.Facts) {
 	}
 }
 
-// podsGiven returns the UIDs of the pods in the kubelet's checkpoint, by device. It leaves out pods that no longer have
-// a directory, because they have ended. If it can't see the pods' directories, as in the daemon's pod, it returns all
-// pods.
+// podsGiven returns the UIDs of the pods in the kubelet's checkpoint, keyed by device. It leaves out pods that no
+// longer have a directory, because they have ended. If it can't see the pods' directories, as in the daemon's pod, it
+// returns all pods.
 func podsGiven(kubeletDir string) (map[string][]string, error) {
 	if err := sysfs.CheckDir(kubeletDir); err != nil {
 		return nil, err

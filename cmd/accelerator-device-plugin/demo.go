@@ -64,7 +64,7 @@ it is an AMD card with XRT, and with --aws, it is a card on an AWS F2 instance.`
 			// The daemon and the simulated kubelet share the gRPC library, whose log lines wouldn't say which of the
 			// two they come from. Use must be called before anything else uses gRPC.
 			grpclog.Use(zap.NewNop())
-			// Catch these signals too, so that the directory is always removed.
+			// Catch these signals too, so that the directory of the simulated node is always removed.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGQUIT)
 			signal.Ignore(syscall.SIGPIPE)
 			defer stop()

@@ -50,8 +50,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// escaped returns the error's text, which may have several lines, with control characters escaped: file names and the
-// daemon's answers may contain them.
+// escaped returns the error's text with control characters escaped, because file names and the daemon's answers may
+// contain them. It keeps line breaks.
 func escaped(err error) string {
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
@@ -61,7 +61,7 @@ func escaped(err error) string {
 }
 
 // forPeople reports whether the output of serve is meant for people. It looks for --log-format console in args itself,
-// because it is called when the command line couldn't be parsed.
+// because it is called after the command line has turned out to be invalid.
 func forPeople(args []string, stderr io.Writer) bool {
 	return terminal.Is(stderr) || strings.Contains(" "+strings.ReplaceAll(strings.Join(args, " "), "=", " ")+" ", " --log-format console ")
 }

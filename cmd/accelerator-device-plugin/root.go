@@ -62,8 +62,8 @@ func newRoot() *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	// Cobra's built-in version flag uses templates, which make the linker keep every method of every type. That would
-	// add 2 MB to the binary.
+	// Don't use Cobra's built-in version flag, because its templates make the linker keep every method of every type,
+	// which would add 2 MB to the binary.
 	version := root.Flags().BoolP("version", "v", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *version {

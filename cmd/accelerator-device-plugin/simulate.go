@@ -73,7 +73,7 @@ Reasons:
 	return cmd
 }
 
-// change returns the change that args request, or nil if they don't request one.
+// change returns the change to the node that args request, or nil if they don't request one.
 func (s simulation) change(args []string) (func(*simnode.Node) error, error) {
 	if len(args) == 0 {
 		return nil, errors.New("DIR: found none, want the directory of a simulated node")

@@ -82,8 +82,8 @@ with the kubelet, and queries the holders only when a device changes.`,
 	return cmd
 }
 
-// within calls f with a time limit; 0 means no limit. It stops waiting for f a second after the limit, because a write
-// blocks for as long as nothing reads the output.
+// within calls f with a time limit; 0 means no limit. It stops waiting for f a second after the limit, because f may be
+// blocked writing output that nothing reads.
 func within(during time.Duration, f func() error) error {
 	if during == 0 {
 		return f()

@@ -19,7 +19,8 @@ import (
 // binaryName is the program's name on the host.
 const binaryName = "accelerator-fpga"
 
-// newInstallBinary returns the command that the chart's init container runs. Its image doesn't have a shell.
+// newInstallBinary returns the command with which the chart's init container copies this program to the host. It exists
+// because the container's image contains neither a shell nor cp.
 func newInstallBinary() *cobra.Command {
 	return &cobra.Command{
 		Use:    "install-binary DIRECTORY",
@@ -91,8 +92,8 @@ func installBinary(dir string) error {
 
 const tempPrefix = "." + binaryName + "."
 
-// removeTemporary removes temporary files left behind by installations that were killed. An installation that is still
-// running then fails, and the kubelet restarts it.
+// removeTemporary removes temporary files left behind by installations that were killed. If another installation is
+// still running, it fails because its file is gone, and the kubelet restarts it.
 func removeTemporary(root *os.Root, here *os.File) error {
 	names, err := here.Readdirnames(-1)
 	if err != nil {

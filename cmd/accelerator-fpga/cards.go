@@ -32,7 +32,7 @@ func (d *device) addPortTo(cmd *cobra.Command) {
 	cmd.Flags().Lookup("port").DefValue = "0" // a zero value, so that the help doesn't mention a default
 }
 
-// once is a flag that can be given only once. Without it, if a user gave two cards, only the last one would be
+// once is a flag that can be given only once. Otherwise, if a user gave two cards, only the last one would be
 // programmed.
 type once struct {
 	value *string

@@ -62,7 +62,8 @@ file if there is neither.`,
 			if err != nil {
 				return asFailure(err)
 			}
-			// The runtime kills the hook after 110 s, and its error wouldn't say what took so long.
+			// Give up before the runtime kills the hook after 110 s, because the runtime's error wouldn't say what took
+			// so long.
 			s.timeout = min(s.timeout, 100*time.Second)
 			ctx, cancel := s.deadline(cmd.Context())
 			defer cancel()
@@ -70,8 +71,8 @@ file if there is neither.`,
 			h := hook.Hook{
 				Flags: flags, Self: self, Parse: parseHook, Always: always, Host: host, Store: store,
 				Program: fpga.Programmer{Host: host, LockDir: s.lockDir, Store: store, Always: always, Max: hottest, Begin: func() error {
-					// If the runtime is killed, the hook keeps running. By the time the hook gets the lock, the card
-					// may belong to another pod.
+					// Check whether the runtime has been killed. In that case, the hook keeps running, but by the time
+					// it gets the lock, the card may belong to another pod.
 					if os.Getppid() != parent {
 						return errors.New("the container runtime has exited in the meantime: nothing was programmed")
 					}

@@ -32,8 +32,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	// The error must be a single line, because it is shown in pods' Kubernetes Events. File names and file contents may
-	// contain line breaks.
+	// The error must be a single line, because it is shown in pods' Kubernetes Events. So escape line breaks, which
+	// file names and file contents may contain.
 	if errors.As(err, new(failure)) {
 		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), terminal.Escape(err.Error()))
 		return 1

@@ -12,7 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// sensorsWithin is how long reading a card's sensors can take. A board's controller may never answer.
+// sensorsWithin is how long reading a card's sensors can take. There is a limit because a board's controller may never
+// answer.
 const sensorsWithin = 10 * time.Second
 
 // sensorRow is a sensor in JSON, with the same keys that `accelerator-device-plugin devices` prints.

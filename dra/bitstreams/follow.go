@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// maxBitstreams is the maximum number of bitstreams to publish. They fill eight slices.
+	// maxBitstreams is the maximum number of bitstreams to publish, which fill eight slices.
 	maxBitstreams = 512
 	// settleTime is how long the store must stay unchanged before it is read, because several files may be installed in
 	// one go.
@@ -29,11 +29,12 @@ const (
 	interval = time.Minute
 	// blindInterval replaces interval while the store can't be watched, for example because it doesn't exist yet.
 	blindInterval = 10 * time.Second
-	// readTimeout limits how long reading the store can take. The store may be on a network file system that hangs.
+	// readTimeout limits how long reading the store can take, because the store may be on a network file system that
+	// hangs.
 	readTimeout = 5 * time.Second
 )
 
-// Follower follows the bitstreams in a store. Create it with [New], and call Run once.
+// Follower keeps track of the bitstreams in a store. Create it with [New], and call Run once.
 type Follower struct {
 	store  programming.Store
 	log    *zap.Logger
@@ -57,13 +58,13 @@ func New(store programming.Store, log *zap.Logger) *Follower {
 // either.
 func (f *Follower) Latest() ([]programming.Stored, <-chan struct{}) { return f.stored.Load() }
 
-// Run follows the store until ctx is done, and then returns nil.
+// Run rereads the store whenever it changes until ctx is done, and then returns nil.
 func (f *Follower) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		dirs := f.dirs
 		watching, stop := context.WithCancel(ctx)
 		dirwatch.Run(watching, dirwatch.Config{
-			// Hidden files aren't bitstreams yet. Writing them can take an hour.
+			// Ignore hidden files: they are bitstreams that are still being written, which can take an hour.
 			Dirs: dirs, Concerns: func(e notify.Event) bool { return !strings.HasPrefix(filepath.Base(e.Name), ".") },
 			Settle: settleTime, Interval: interval, Blind: blindInterval, Log: f.log,
 		}, func() {

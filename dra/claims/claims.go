@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	// maxWait is how long Prepare waits for a device. The kubelet cancels a call after 45 s, and doesn't retry a failed
-	// one for at least 60 s.
+	// maxWait is how long Prepare waits for a device. It is less than 45 s because the kubelet cancels a call after
+	// that time, and doesn't retry a failed call for at least 60 s.
 	maxWait = 30 * time.Second
 	// answerWithin is the time that Prepare reserves for its answer when it waits for a device.
 	answerWithin = 5 * time.Second
@@ -63,8 +63,8 @@ type Config struct {
 	Devices     Devices
 	// Taints returns the taints that an unhealthy device has in its ResourceSlice.
 	Taints func(*inventory.Device) []resourceapi.DeviceTaint
-	// Elsewhere is optional. It returns the devices that containers hold through the device plugin API, by device ID.
-	// It may block until its context is done.
+	// Elsewhere is optional. It returns the devices that containers hold through the device plugin API, keyed by device
+	// ID. It may block until its context is done.
 	Elsewhere func(context.Context) map[string][]inventory.Holding
 	// Client and Named are optional. If both are set, Run unprepares claims that the kubelet has forgotten. Named
 	// returns the API names of all devices that the kubelet lists for claims, or an error if the kubelet's answer may
@@ -74,8 +74,8 @@ type Config struct {
 	// Attributes is optional. It returns a device's attributes in its ResourceSlice, which go into the containers'
 	// metadata files. Without it, there are no metadata files.
 	Attributes func(*inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
-	// Claimed is optional. It stores the device nodes of prepared claims, by device ID, for a device plugin that takes
-	// over the node later.
+	// Claimed is optional. It stores the device nodes of prepared claims, keyed by device ID, for a device plugin that
+	// takes over the node later.
 	Claimed func(ctx context.Context, nodes map[string][]string) error
 	// Programming is optional. Without it, devices aren't programmed for claims.
 	Programming *Programming
@@ -89,7 +89,7 @@ type Devices interface {
 	Latest() (inventory.Snapshot, <-chan struct{})
 }
 
-// Claims prepares claims. Create it with [Open].
+// Claims prepares ResourceClaims and keeps a record of each. Create it with [Open].
 type Claims struct {
 	cfg     Config
 	log     *zap.Logger
@@ -111,8 +111,8 @@ type Claims struct {
 	complete bool
 }
 
-// Open returns the claims in cfg.Dir, which it creates if necessary. It doesn't read the file. If the file isn't valid,
-// Ready and all calls return the error.
+// Open returns a Claims that keeps its file in cfg.Dir, which it creates if necessary. It doesn't read the file yet. If
+// the file isn't valid, Ready and all calls return an error.
 func Open(cfg Config) (*Claims, error) {
 	dir, err := privatedir.OpenDir(cfg.Dir, true)
 	if err != nil {
@@ -128,8 +128,8 @@ func Open(cfg Config) (*Claims, error) {
 // unhealthy or prepared for another claim, or if some of the node's devices haven't been read yet. It returns before
 // ctx's deadline.
 //
-// If a device has left the node, Prepare returns an error immediately. It first records the claim as waiting, so that
-// [Claims.Holdings] lists the device.
+// If a device has left the node, Prepare records the claim as waiting, so that [Claims.Holdings] lists the device, and
+// returns an error immediately.
 func (c *Claims) Prepare(ctx context.Context, claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	began := time.Now()
 	r, err := newRequest(claim, c.cfg.Node, c.cfg.Programming != nil)
@@ -183,8 +183,8 @@ func (c *Claims) await(ctx context.Context, r request) ([]kubeletplugin.Device, 
 }
 
 // attempt makes one attempt to serve the request. The error wraps errNotYet if a later attempt might succeed. Checks
-// that don't need the lock use the caller's snapshot. The devices, the CDI spec and the answer all come from a single
-// snapshot, taken under the lock, which may be newer.
+// that don't need the lock use before, the caller's snapshot. The devices, the CDI spec and the answer all come from a
+// single snapshot, taken under the lock, which may be newer.
 func (c *Claims) attempt(ctx context.Context, r request, before inventory.Snapshot) (answer []kubeletplugin.Device, err error) {
 	if before.Awaiting {
 		return nil, notYet{errors.New("the kubelet has not reported yet which devices are in use through the device plugin API")}
@@ -255,7 +255,7 @@ func (c *Claims) admit(ctx context.Context, dir *os.Root, r request, s inventory
 func (c *Claims) decide(r request, s inventory.Snapshot, problems []error, elsewhere map[string][]inventory.Holding) (record, error) {
 	for _, d := range r.Devices {
 		if held := elsewhere[d.id]; len(held) > 0 && !d.Admin {
-			// The snapshot may be too old to include this holder.
+			// Check elsewhere as well, because the snapshot may be too old to include this holder.
 			return record{}, d.named(heldElsewhere(held[0]))
 		}
 	}
@@ -344,9 +344,9 @@ func (c *Claims) remove(ctx context.Context, dir *os.Root, i int, s inventory.Sn
 	return nil
 }
 
-// Holdings returns the devices that claims hold, by device ID, for [inventory.Config.Holders]. It doesn't set the
+// Holdings returns the devices that claims hold, keyed by device ID, for [inventory.Config.Holders]. It doesn't set the
 // holders' names. A device counts as held while a claim is waiting for it. A device that is used only with admin access
-// is in the map, but doesn't have a holding.
+// is in the map, but without a holding.
 func (c *Claims) Holdings(ctx context.Context) (map[string][]inventory.Holding, error) {
 	all, err := c.recorded(ctx)
 	if err != nil {
@@ -386,7 +386,7 @@ func (c *Claims) recorded(ctx context.Context) ([]record, error) {
 	return read(dir, c.cfg.Boot)
 }
 
-// Added returns a channel that receives an element when the claims on disk have changed, and after [Claims.Ask].
+// Added returns a channel that receives a value when the claims on disk have changed, and after [Claims.Ask].
 func (c *Claims) Added() <-chan struct{} { return c.added }
 
 // Ask makes the driver check who holds its devices, just as it does when the claims have changed.
@@ -518,7 +518,7 @@ func (c *Claims) remember(ctx context.Context, dir *os.Root, s inventory.Snapsho
 	return c.write(dir, all)
 }
 
-// tell passes prepared claims' nodes to [Config.Claimed].
+// tell passes the nodes of all prepared claims to [Config.Claimed].
 func (c *Claims) tell(ctx context.Context, all []record) error {
 	if c.cfg.Claimed == nil {
 		return nil
@@ -648,7 +648,7 @@ func (c *Claims) locked(ctx context.Context, work func(*os.Root, inventory.Snaps
 	return work(dir, c.newest())
 }
 
-// know records which claims are on disk.
+// know updates c.known and the number of prepared claims to match the claims on disk.
 func (c *Claims) know(all []record) {
 	prepared := 0
 	for _, r := range all {
@@ -660,7 +660,7 @@ func (c *Claims) know(all []record) {
 	c.count.Store(int32(prepared))
 }
 
-// enter blocks until no other call is using the file, or until ctx is done.
+// enter blocks until no other call is using the claims file, or until ctx is done.
 func (c *Claims) enter(ctx context.Context) error {
 	select {
 	case c.busy <- struct{}{}:

@@ -49,8 +49,8 @@
 // For each request of a prepared claim, the CDI spec mounts a file with the attributes of the request's devices into
 // the containers (KEP-5304). Prepare creates the files in the metadata directory. Whenever the spec is written, the
 // files are brought up to date, and files that no device mounts any more are removed. A file is replaced rather than
-// modified, so a running container keeps the one it was started with. The file also stores the pod's name for the
-// claim, which is part of the path in the container.
+// modified, so a running container keeps the one it was started with. The file also stores the name that the pod uses
+// for the claim, which is part of the path in the container.
 //
 // We don't let the Kubernetes library write the files (kubeletplugin.EnableDeviceMetadata), because it would give them
 // CDI devices of their own, whose names the kubelet stores. If the files were turned off later, containers with

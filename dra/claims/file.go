@@ -25,21 +25,22 @@ import (
 const (
 	fileName = "claims.json"
 	lockName = "claims.lock"
-	// maxFile is the maximum size of the file, in bytes. A claim with 32 devices, the most that the API allows, takes 6
-	// kB.
+	// maxFile is the maximum size of claims.json, in bytes. A claim with 32 devices, the most that the API allows,
+	// takes 6 kB.
 	maxFile = 4 << 20
-	// formatVersion must be increased whenever a field is added to the file. A driver rejects files with a newer
+	// formatVersion must be increased whenever a field is added to claims.json. A driver rejects files with a newer
 	// version, because it would lose the new field when rewriting the file. A file that doesn't use any fields of
 	// version 2 is written as version 1, so that an older driver can read it after a rollback.
 	formatVersion = 2
 )
 
 const (
-	// noNode separates a device's Nodes from its Later in the file. No node has this name, so drivers that don't know
-	// about Later can still read the file, and reserve all of the nodes.
+	// noNode separates the Nodes and Later lists of a device in the file. No node has this name, so drivers that don't
+	// know about Later can still read the file, and reserve all of the nodes.
 	noNode = ""
-	// maxLater limits the length of Later. Once Later is that long, no more nodes are recorded. Kernel drivers reuse
-	// small numbers, so even a card that is pulled and plugged in all day doesn't get many different nodes.
+	// maxLater is the maximum length of a device's Later list. Once the list is full, no more nodes are recorded.
+	// Kernel drivers reuse small numbers, so even a card that is pulled and plugged in all day doesn't get many
+	// different nodes.
 	maxLater = 256
 )
 
@@ -49,7 +50,7 @@ type content struct {
 	Claims  []record `json:"claims"`
 }
 
-// record is what the file stores about a claim.
+// record is what claims.json stores about a claim.
 type record struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
@@ -67,7 +68,7 @@ type device struct {
 	id      string // ID in snapshots, for example 3b:00.0; "" if Name isn't valid
 	Admin   bool   `json:"adminAccess,omitempty"`
 	// Nodes lists the names and numbers (MAJOR:MINOR) of the nodes that the device had when the claim was prepared. In
-	// the file, noNode and Later follow them.
+	// the file, they are followed by noNode and Later.
 	Nodes []string `json:"nodes,omitempty"`
 	// Later lists nodes that the device has acquired since the claim was prepared, for example because its card was
 	// pulled and plugged in again. Containers that restarted after that got these nodes.
@@ -78,7 +79,7 @@ type device struct {
 	AFUID       string `json:"afuId,omitempty"`
 	InterfaceID string `json:"interfaceId,omitempty"`
 	// Wanted is the AFU that the device is programmed with whenever a container starts, or "" if the device isn't
-	// programmed. Added in version 2.
+	// programmed. The field was added in version 2 of the format.
 	Wanted string `json:"wantedAfuId,omitempty"`
 }
 
@@ -136,7 +137,8 @@ func indexOf(all []record, uid string) int {
 	return slices.IndexFunc(all, func(r record) bool { return r.UID == uid })
 }
 
-// holder returns the claim that a device is prepared for, or nil. Admin access doesn't count.
+// holder returns the claim that a device is prepared for, or nil if there is none. Claims with admin access to the
+// device don't count.
 func holder(all []record, name string) *record {
 	for i, r := range all {
 		if !r.Waiting && slices.ContainsFunc(r.Devices, func(d device) bool { return d.Name == name && !d.Admin }) {
@@ -147,7 +149,8 @@ func holder(all []record, name string) *record {
 }
 
 // mayGet returns an error if the claim with the given UID must not get these nodes (names and numbers) for its device
-// d, because another claim has one of them or because the record would become too long. Admin access doesn't count.
+// d, because another claim has one of them or because the record would become too long. Admin access by other claims
+// doesn't count.
 //
 // The other claim may have a different device: during an upgrade that changes the mode, one driver prepares cards and
 // the other prepares ports. Also, after a card has left, its node may belong to another card while a container still
@@ -197,8 +200,8 @@ func read(dir *os.Root, boot string) ([]record, error) {
 	return c.Claims, err
 }
 
-// write replaces the file. If there are no claims, it removes the file, which works even on a full disk. Even if it
-// returns an error, the file may have been replaced. The caller must hold the lock.
+// write replaces the claims file. If there are no claims, it removes the file, which works even on a full disk. Even if
+// it returns an error, the file may have been replaced. The caller must hold the lock.
 func write(dir *os.Root, boot string, all []record) error {
 	if len(all) == 0 {
 		return privatedir.RemoveFile(dir, fileName)

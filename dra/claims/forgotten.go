@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// compareAfter is the time between startup and the first comparison. By then, the kubelet has registered the
+	// compareAfter is the time between startup and the first call to compare. By then, the kubelet has registered the
 	// driver, and has unprepared the claims of pods that ended while no driver was running.
 	compareAfter = 2 * time.Minute
-	// compareEvery is the time between comparisons. Up to a tenth is added at random, so that nodes that start at the
-	// same time don't all send their queries at once. After a failure, compareAgain is used instead.
+	// compareEvery is the time between calls to compare. Up to a tenth is added at random, so that nodes that start at
+	// the same time don't all send their queries at once. After a failure, compareAgain is used instead.
 	compareEvery = time.Hour
 	compareAgain = 10 * time.Minute
 	// confirmAfter is the time between compare's two queries to the kubelet.
@@ -113,7 +113,8 @@ func (c *Claims) compare(ctx context.Context) error {
 	return err
 }
 
-// unused asks the API server whether any pod on this node can still use a claim. It returns why not, or "" if one can.
+// unused asks the API server whether any pod on this node can still use a claim. why is the reason that none can, or ""
+// if one can.
 func (c *Claims) unused(ctx context.Context, r record, within time.Duration) (why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -142,8 +143,8 @@ func (r record) allocated(claim *resourceapi.ResourceClaim, node string) bool {
 	})
 }
 
-// forget unprepares a claim unless a pod can now use it. It queries the API server under the lock: if the claim is
-// reserved for a pod after that, the pod needs a new Prepare call, from this instance or another one.
+// forget unprepares a claim unless a pod can now use it. It queries the API server under the lock, so that no instance
+// can prepare the claim meanwhile: if the claim is reserved for a pod after that, the pod needs a new Prepare call.
 func (c *Claims) forget(ctx context.Context, r record) error {
 	return c.locked(ctx, func(dir *os.Root, s inventory.Snapshot) error {
 		i := indexOf(c.known, r.UID)

@@ -53,9 +53,9 @@ var metadataEncoders = func() (all []runtime.Encoder) {
 	return all
 }()
 
-// podClaimOf returns the pod's name for a claim that was created from a template, or "" for other claims. It validates
-// the name, because the name becomes part of a path in the container, and anyone who can create claims can write the
-// annotation that it comes from.
+// podClaimOf returns the name that the pod uses for a claim that was created from a template, or "" for other claims.
+// It validates the name, because the name becomes part of a path in the container, and anyone who can create claims can
+// write the annotation that it comes from.
 func podClaimOf(claim *resourceapi.ResourceClaim) string {
 	name := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
 	if len(validation.IsDNS1123Label(name)) > 0 {
@@ -188,7 +188,7 @@ type described struct {
 	text []byte // nil if there is no valid file
 }
 
-// podClaim returns the pod's name for the claim, or "" if the claim wasn't created from a template.
+// podClaim returns the name that the pod uses for the claim, or "" if the claim wasn't created from a template.
 func (m described) podClaim() string {
 	if m.PodClaimName == nil {
 		return ""
@@ -243,8 +243,8 @@ func (c *Claims) metadataOf(r record, request string, was described, s inventory
 	return next
 }
 
-// encode returns the file's content: one object per version in metadataVersions. Encoding can't fail, because the types
-// are fixed. If it did, consumers would find an empty file.
+// encode returns the metadata file's content: one object per version in metadataVersions. Encoding can't fail, because
+// the types are fixed. If it did, consumers would find an empty file.
 func (m described) encode() []byte {
 	var text bytes.Buffer
 	for _, encoder := range metadataEncoders {
@@ -254,9 +254,9 @@ func (m described) encode() []byte {
 	return text.Bytes()
 }
 
-// write replaces the file. A running container keeps the file that it was started with, because the file is
-// bind-mounted. write doesn't sync the file to disk: this could take seconds while other claims wait, and after a power
-// loss, all claims are prepared again anyway.
+// write replaces the named metadata file. A running container keeps the file that it was started with, because the file
+// is bind-mounted. write doesn't sync the file to disk: this could take seconds while other claims wait, and after a
+// power loss, all claims are prepared again anyway.
 func (m described) write(files *os.Root, name string) error {
 	next := name + ".new"
 	_ = files.Remove(next) // may have been left behind by a process that was killed

@@ -20,7 +20,7 @@ type Programming struct {
 	Hook cdi.Hook
 	// Store is the store that the hook uses. It must have the same path here as on the host.
 	Store programming.Store
-	// Ports means that devices are ports. Otherwise they are whole cards, with all their ports.
+	// Ports is true if devices are ports. Otherwise, they are whole cards with all their ports.
 	Ports bool
 }
 
@@ -40,7 +40,7 @@ func (p *Programming) check(now *inventory.Device, afu string) error {
 }
 
 // unprogrammable returns an error for each of the request's devices that must have an AFU but can't be programmed with
-// it. A device that already has the AFU gets an error too. For all other devices, the result is nil.
+// it, even if the device already has that AFU. For all other devices, the result is nil.
 func (c *Claims) unprogrammable(r request, s inventory.Snapshot) []error {
 	problems := make([]error, len(r.Devices))
 	for i, d := range r.Devices {

@@ -19,17 +19,17 @@ import (
 type request struct {
 	record
 	wants    []want // one per element of Devices
-	podClaim string // the pod's name for the claim, if the claim was created from a template
+	podClaim string // the name that the pod uses for the claim, if the claim was created from a template
 }
 
-// want holds an allocation's other requirements for a device.
+// want holds the AFU that a device must have for the claim, and the taints that the claim tolerates.
 type want struct {
 	afu         string // "" means any
 	tolerations []resourceapi.DeviceToleration
 }
 
-// newRequest checks everything about a claim that doesn't depend on the devices' state. programs is true if devices can
-// be programmed for the claim.
+// newRequest returns the request for a claim, after checking everything about the claim that doesn't depend on the
+// state of its devices. programs is true if devices can be programmed for the claim.
 func newRequest(claim *resourceapi.ResourceClaim, node string, programs bool) (request, error) {
 	r := request{record: record{UID: string(claim.UID), Namespace: claim.Namespace, Name: claim.Name}, podClaim: podClaimOf(claim)}
 	if claim.Status.Allocation == nil {
@@ -130,7 +130,7 @@ func (r request) sameAFUs(was record, s inventory.Snapshot) error {
 }
 
 var (
-	// errGone is the error for a device that is no longer listed.
+	// errGone is the error for a device that the inventory no longer lists.
 	errGone = errors.New("has left the node")
 	// errNotOffered is the error for a device that is listed but no longer advertised.
 	errNotOffered = errors.New("is no longer advertised, because the settings of this node have changed")
@@ -177,8 +177,9 @@ func withheld(d *inventory.Device) bool {
 // Events larger than 1 kB.
 func reasons(d *inventory.Device) string { return cut(strings.Join(d.Reasons, ", ")) }
 
-// judge returns the request's devices with their nodes. If any devices aren't listed or aren't advertised, it returns
-// those as gone, along with an error. taints returns a device's taints. problems comes from [Claims.unprogrammable].
+// judge returns the request's devices with their nodes. Devices that the inventory doesn't list or advertise are
+// returned as gone, along with an error. taints returns a device's taints, and problems comes from
+// [Claims.unprogrammable].
 func (r request) judge(s inventory.Snapshot, taints func(*inventory.Device) []resourceapi.DeviceTaint, problems []error) (given, gone []device, err error) {
 	var refused error
 	for i, d := range r.Devices {

@@ -31,8 +31,8 @@ import (
 const (
 	// interval is the minimum time between passes over the claims.
 	interval = 5 * time.Second
-	// pace is the minimum time between requests. The same client also writes the slices, and a taint shouldn't have to
-	// wait for a status update.
+	// pace is the minimum time between requests to the API server. There is a minimum because the same client also
+	// writes the slices, and a taint shouldn't have to wait for a status update.
 	pace = 200 * time.Millisecond
 	// requestTimeout is the time limit for a request.
 	requestTimeout = 10 * time.Second
@@ -67,7 +67,7 @@ type Config struct {
 	Devices interface {
 		Latest() (inventory.Snapshot, <-chan struct{})
 	}
-	// Attributes returns a device's attributes in its ResourceSlice.
+	// Attributes returns the attributes that a device has in its ResourceSlice.
 	Attributes func(*inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	Log        *zap.Logger
 }
@@ -140,8 +140,8 @@ func (w *Writer) Run(ctx context.Context) error {
 
 // pass writes the status of each claim whose status on the API server is outdated. It reports whether it sent any
 // requests, and returns the first error. Claims that failed before are retried only if retry is true, and only until
-// one of them fails again. The cause may be the claim itself, for example a webhook in its namespace, but it may also
-// be the API server.
+// one of them fails again, because the cause of a failure may be the claim itself (for example, a webhook in its
+// namespace), but also the API server.
 func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (asked bool, failed error) {
 	prepared, err := w.cfg.Claims.Prepared(ctx)
 	if err != nil {

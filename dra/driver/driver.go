@@ -40,11 +40,11 @@ type Config struct {
 	Inventory Inventory
 	Claims    Claims
 
-	// Stored is optional. It is passed to [draslices.Config].
+	// Stored is optional. It returns the node's bitstreams, as described in [draslices.Config].
 	Stored func() ([]programming.Stored, <-chan struct{})
 
-	// Effect is the effect of the taint put on a device that has failed or been lost by its holder: NoExecute, which
-	// evicts the holder, or NoSchedule.
+	// Effect is the taint effect for a device that has failed or that its holder has lost: NoExecute, which evicts the
+	// holder, or NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
 	// SysfsRoot is where sysfs is mounted. It is used to look up cards' root complexes and drivers.
 	SysfsRoot string
@@ -190,12 +190,12 @@ func (d *Driver) publish(ctx context.Context, r resourceslice.DriverResources) e
 	return d.hand(ctx, r)
 }
 
-// handAgain passes the desired slices to the helper again.
+// handAgain passes the desired slices to the helper once more.
 func (d *Driver) handAgain(ctx context.Context) {
 	d.handing.Lock()
 	defer d.handing.Unlock()
 	s, _ := d.state.Load()
-	// If this could fail, the first call would have failed too, and ended the driver.
+	// Ignore the error: if this call could fail, the first call would have failed too, and ended the driver.
 	_ = d.hand(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.cfg.Node: {Slices: s.wanted}}})
 }
 
@@ -307,7 +307,7 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 	}), nil
 }
 
-// each calls f concurrently for all claims, and returns the results by UID.
+// each calls f concurrently for all claims, and returns the results, keyed by UID.
 func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
 	var working sync.WaitGroup
 	uids, results := make([]types.UID, len(claims)), make([]R, len(claims))
@@ -323,7 +323,7 @@ func each[C, R any](claims []C, f func(C) (types.UID, R)) map[types.UID]R {
 }
 
 // taintsWithin is how long storesTaints waits for the API server. Without an answer, the driver assumes that the API
-// server stores taints. If it doesn't, HandleError will find out.
+// server stores taints. If that is wrong, HandleError will find out.
 const taintsWithin = 5 * time.Second
 
 // storesTaints does a dry run to find out whether the API server stores taints.

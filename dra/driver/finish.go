@@ -16,9 +16,9 @@ import (
 // finish serves the kubelet whenever the API server doesn't have any slices for this node. It returns nil when ctx is
 // done.
 //
-// If there are slices, the driver that published them is still running or was killed. If it was killed, the kubelet has
-// to delete the slices. It does so 30 s after the last driver with this name is gone, so this driver must not register
-// before then.
+// If there are slices, the driver that published them is still running or was killed. If it was killed, the kubelet
+// deletes the slices, but only once the last driver with this name has been gone for 30 s. So this driver must not
+// register before then.
 func (d *Driver) finish(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { d.watch(ctx); return nil })
@@ -84,7 +84,7 @@ func (d *Driver) finishing(s state) error {
 	return nil
 }
 
-// refuse logs that a claim was rejected, and returns the error.
+// refuse rejects a claim: it logs the rejection and returns the error for the kubelet.
 func (d *Driver) refuse(claim *resourceapi.ResourceClaim) kubeletplugin.PrepareResult {
 	const reason = "this node no longer allocates devices to claims (--finish-claims): delete the pod"
 	name := claim.Namespace + "/" + claim.Name

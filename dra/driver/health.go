@@ -14,7 +14,7 @@ const (
 	// healthInterval is the maximum time between health reports. The kubelet considers a device's health unknown 30 s
 	// after the last report.
 	healthInterval = 10 * time.Second
-	// aliveWithin is the time limit for the inventory's answer.
+	// aliveWithin is how long the inventory may take to report that it is alive.
 	aliveWithin = 2 * time.Second
 )
 

@@ -25,11 +25,13 @@ const (
 	// minWait is the time between the deletion of a slice and the first attempt to restore it. By then, the helper has
 	// also seen the deletion, and the other slices have been deleted too. The wait doubles with each attempt.
 	minWait = 50 * time.Millisecond
-	// maxWait is the maximum time between attempts. It is also the wait before the first attempt if no slice is missing
-	// but the contents differ, because while two drivers are running, their devices may differ for a while.
+	// maxWait is the maximum time between attempts. The first attempt also waits that long if no slices are missing but
+	// their contents differ, because two drivers that are running at the same time may list different devices for a
+	// while.
 	maxWait = 30 * time.Second
 	// After maxAttempts attempts in a row, there is only one attempt per attemptInterval. This protects the API server
-	// if a slice is deleted every time it is written, for example because its node was recreated with a different UID.
+	// if a slice is deleted every time it is written, for example because the node object was recreated with a
+	// different UID.
 	maxAttempts     = 20
 	attemptInterval = 10 * time.Second
 )
@@ -41,8 +43,9 @@ type state struct {
 	listed bool                                  // whether stored is complete
 }
 
-// byIndex returns the stored slices by the index that their names start with, which is their index in wanted. While two
-// drivers are running, there may briefly be two slices with the same index, of which byIndex returns only one.
+// byIndex returns the stored slices, keyed by the index that their names start with, which is also their index in
+// wanted. While two drivers are running, there may briefly be two slices with the same index, of which byIndex returns
+// only one.
 func (s state) byIndex() map[string]*resourceapi.ResourceSlice {
 	all := make(map[string]*resourceapi.ResourceSlice, len(s.stored))
 	for name, slice := range s.stored {

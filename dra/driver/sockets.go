@@ -22,9 +22,9 @@ const (
 	cleanInterval = 20 * time.Second
 )
 
-// keepClean removes stale sockets until ctx is done. When this driver starts, the previous one may still be running, or
-// may be suspended (SIGSTOP). If it is killed later, it leaves its sockets behind. refused is the result of the first
-// search.
+// keepClean removes stale sockets until ctx is done. A single search at startup isn't enough, because the previous
+// driver may still be running then, or may be suspended (SIGSTOP), and leaves its sockets behind if it is killed later.
+// refused is the result of the first search.
 func (d *Driver) keepClean(ctx context.Context, refused map[string]bool) {
 	for {
 		select {
@@ -46,9 +46,9 @@ func (d *Driver) removeStale(ctx context.Context, before map[string]bool) (refus
 	return refused
 }
 
-// removeStaleIn removes sockets in dir that have this prefix and suffix and refuse connections. A socket that accepts
-// connections belongs to a running driver. The helper itself removes a socket only if the helper is about to use that
-// socket's name.
+// removeStaleIn removes sockets in dir that refuse connections and whose names have the given prefix and suffix. A
+// socket that accepts connections belongs to a running driver. The helper itself only removes a socket whose name it is
+// about to use.
 func (d *Driver) removeStaleIn(ctx context.Context, dir, prefix, suffix string, before, refused map[string]bool) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -117,7 +117,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// publication is a version of the slices and what it was made from.
+// publication holds a version of the slices and the data that they were made from.
 type publication struct {
 	asked
 	snapshot  inventory.Snapshot

@@ -32,7 +32,7 @@ const (
 	attributeBitstream   = "bitstream" // only for bitstreams
 )
 
-// fixed lists the attributes that families can't set.
+// fixed lists the attributes that device families can't set.
 var fixed = []string{attributeDriver, attributeFamily, attributeAFUID, attributeInterfaceID, attributePortID, attributePCIID, attributeMembers, attributeDegraded, attributeBitstream}
 
 // maxDevices is the maximum number of devices in a slice. The API allows more if none of them has a taint, but with a
@@ -42,15 +42,15 @@ const maxDevices = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
 // Options are the options for [Of].
 type Options struct {
 	Node string // name of the node and its pool
-	// Effect is the effect of the taint put on a device that has failed or been lost by its holder. NoExecute evicts
-	// the holder. All other taints have the effect NoSchedule.
+	// Effect is the taint effect for a device that has failed or that its holder has lost. NoExecute evicts the holder.
+	// All other taints have the effect NoSchedule.
 	Effect resourceapi.DeviceTaintEffect
 	// NoTaints means that the API server doesn't store taints. Slices then omit unhealthy devices.
 	NoTaints bool
 	// Bitstreams lists the bitstreams in the node's store, which are published as devices too.
 	Bitstreams []programming.Stored
-	// PCI returns the root complex and driver name of the card with the given address, each "" if unknown. It may be
-	// nil. [PCI] returns a function that can be used here.
+	// PCI returns the root complex and driver name of the card with the given address, each "" if unknown. The field
+	// may be nil. [PCI] returns a function that can be used here.
 	PCI func(address string) (root, driver string)
 }
 
@@ -95,10 +95,10 @@ func Of(devices []*inventory.Device, o Options) resourceslice.DriverResources {
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{o.Node: pool}}
 }
 
-// bitstreams returns a device for each bitstream, which any number of claims can have at the same time. Its interfaceId
-// attribute is the same as that of the cards it fits, so claims can require that the two match. If several bitstreams
-// would have the same name, only the first is returned, because the API server would reject all of the node's slices if
-// a name occurred twice.
+// bitstreams returns a device for each bitstream. Any number of claims can have such a device at the same time. Its
+// interfaceId attribute is the same as that of the cards that the bitstream fits, so claims can require that the two
+// match. If several bitstreams would have the same name, only the first is returned, because the API server would
+// reject all of the node's slices if a name occurred twice.
 func bitstreams(stored []programming.Stored) (devices []resourceapi.Device) {
 	names := map[string]bool{}
 	for _, b := range stored {
@@ -140,8 +140,8 @@ func nameOf(d *inventory.Device) string {
 	return draname.Device(d.ID)
 }
 
-// Attributes returns a device's attributes. It omits values that are unknown or that the API server doesn't allow,
-// because it would reject the whole slice.
+// Attributes returns a device's attributes. It omits unknown values, and values that the API server doesn't allow,
+// because the server would reject the whole slice.
 func (o Options) Attributes(d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	all := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
 	text := func(name resourceapi.QualifiedName, value string) {

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
 )
 
-// retry is the time between attempts.
+// retry is the time between attempts to accept a connection.
 const retry = 50 * time.Millisecond
 
 // WithRetries returns a listener that wraps l. Its Accept retries while the process or the node is out of file

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// size limits the total length of the waiting lines, in bytes. It is enough for about 3000 lines.
+	// size is the maximum total length of the lines in the queue, in bytes. That is enough for about 3000 lines.
 	size = 1 << 20
 	// flushTimeout limits how long an exiting process waits for a log reader that has stalled. A pipe buffers 64 KiB,
 	// so there is no wait as long as the reader keeps reading.
@@ -29,7 +29,7 @@ type Core struct {
 }
 
 // New returns a core that writes to w in a new goroutine, which runs until [Core.Close] is called. For each dropped
-// line, dropped is called with the line's level. It must not block.
+// line, the core calls dropped, which must not block, with the line's level.
 func New(encoder zapcore.Encoder, w io.Writer, level zapcore.LevelEnabler, dropped func(zapcore.Level)) *Core {
 	return newCore(encoder, w, level, dropped, size)
 }
@@ -46,7 +46,7 @@ func newCore(
 // Level returns the lowest enabled level.
 func (c *Core) Level() zapcore.Level { return zapcore.LevelOf(c.LevelEnabler) }
 
-// With returns a core that adds these fields to its lines and shares c's queue.
+// With returns a core that shares c's queue and adds fields to each of its lines.
 func (c *Core) With(fields []zapcore.Field) zapcore.Core {
 	encoder := c.encoder.Clone()
 	for _, f := range fields {
@@ -63,7 +63,7 @@ func (c *Core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcor
 	return checked
 }
 
-// Write encodes a line and adds it to the queue, or drops it.
+// Write encodes a line and adds it to the queue, or drops it if the queue is full.
 func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	text, err := c.encoder.EncodeEntry(entry, fields)
 	if err != nil {
@@ -83,8 +83,8 @@ func (c *Core) Sync() error {
 	return nil
 }
 
-// Close waits up to [flushTimeout] for all lines logged so far to be written, and ends the goroutine. Lines logged
-// after that are dropped.
+// Close waits up to [flushTimeout] for all lines logged so far to be written, and ends the goroutine that writes them.
+// Lines logged after that are dropped.
 func (c *Core) Close() { c.queue.flush(true) }
 
 // FlushOnPanic is meant to be deferred by a goroutine. If the goroutine panics, FlushOnPanic writes all lines logged so
@@ -110,7 +110,7 @@ type queue struct {
 	taken   int // total length of the lines that run is writing
 	closed  bool
 
-	// The remaining fields belong to run.
+	// The remaining fields are only used by run's goroutine, so they don't need mu.
 	lost gap   // lines whose loss hasn't been reported yet
 	err  error // from the last failed write since the last report; nil if there was none
 	torn bool  // the last line was only partly written
@@ -124,7 +124,8 @@ type line struct {
 	written chan struct{} // closed when all earlier lines have been written
 }
 
-// add adds a line or, if it doesn't fit, drops it. From then on, it drops all lines until run takes the waiting ones.
+// add adds a line to the queue or, if it doesn't fit, drops it. Once a line has been dropped, add drops all further
+// lines until run takes the waiting ones.
 func (q *queue) add(l line) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -146,7 +147,7 @@ func (q *queue) add(l line) {
 	q.dropped(l.level)
 }
 
-// put adds a line. The caller must hold mu.
+// put adds a line to the waiting ones. The caller must hold mu.
 func (q *queue) put(l line) {
 	q.waiting = append(q.waiting, l)
 	q.bytes += len(l.text)
@@ -170,7 +171,7 @@ func (q *queue) flush(last bool) {
 	}
 }
 
-// run writes the lines until the queue is closed and empty.
+// run writes the queued lines until the queue is closed and empty.
 func (q *queue) run() {
 	for {
 		todo := q.take()
@@ -193,7 +194,8 @@ func (q *queue) run() {
 	}
 }
 
-// take waits for lines and returns them. If the queue is closed and empty, it returns none.
+// take waits until there are lines in the queue, and removes and returns them. If the queue is closed and empty, it
+// returns nil.
 func (q *queue) take() []line {
 	q.mu.Lock()
 	defer q.mu.Unlock()

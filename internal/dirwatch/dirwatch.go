@@ -26,8 +26,8 @@ type Config struct {
 	Log      *zap.Logger
 }
 
-// Run calls changed as soon as it is watching the directories, and then whenever something may have changed, until ctx
-// is done. changed may block.
+// Run watches the directories until ctx is done. It calls changed once it has started watching, and then whenever
+// something may have changed. changed may block.
 func Run(ctx context.Context, cfg Config, changed func()) {
 	w := watch{Config: cfg}
 	defer w.close()
@@ -52,8 +52,8 @@ type watch struct {
 	refused bool             // an inotify error has been logged
 }
 
-// open watches the directories that are currently at these paths. It reports whether all of them exist and are being
-// watched.
+// open watches the directories that are currently at the configured paths. It reports whether all of them exist and are
+// being watched.
 func (w *watch) open() bool {
 	present := make([]fs.FileInfo, len(w.Dirs))
 	for i, dir := range w.Dirs {
@@ -68,8 +68,8 @@ func (w *watch) open() bool {
 	return w.notify != nil && !slices.Contains(w.watched, nil)
 }
 
-// isOpen reports whether these directories are being watched. Comparing inode numbers isn't enough, because when a
-// directory is deleted, the kernel removes its watch, and a new directory may reuse the inode number.
+// isOpen reports whether the directories in present are the ones being watched. Comparing inode numbers isn't enough,
+// because when a directory is deleted, the kernel removes its watch, and a new directory may reuse the inode number.
 func (w *watch) isOpen(present []fs.FileInfo) bool {
 	if w.notify == nil {
 		return false
@@ -83,8 +83,8 @@ func (w *watch) isOpen(present []fs.FileInfo) bool {
 	return true
 }
 
-// add returns an instance that watches these directories, or nil if inotify can't be used. If a directory has been
-// replaced since open called Stat, the new one will be watched by the next call to open.
+// add returns an inotify instance that watches the directories in present, or nil if inotify can't be used. If a
+// directory has been replaced since open called Stat, the new one will be watched by the next call to open.
 func (w *watch) add(present []fs.FileInfo) *notify.Instance {
 	n, err := notify.Open()
 	if err != nil {
@@ -126,7 +126,8 @@ func (w *watch) close() {
 	w.notify, w.watched = nil, nil
 }
 
-// await waits until something may have changed or ctx is done. It returns false if the instance must be closed.
+// await waits until something may have changed or ctx is done. It returns false if the inotify instance has failed and
+// must be closed.
 func (w *watch) await(ctx context.Context, interval time.Duration, events <-chan notify.Event, failed <-chan error) bool {
 	over := time.After(interval)
 	var settled <-chan time.Time

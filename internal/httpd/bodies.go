@@ -16,10 +16,11 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// Limits for [ServeBodies]. An API server keeps at most 25 idle connections.
+// Limits for [ServeBodies]. There is room for several API servers, each of which keeps at most 25 idle connections.
 const (
 	maxBodyClients = 128
-	// bodyPatience is longer than patience, because a client starts with a TLS handshake, perhaps from another network.
+	// bodyPatience is longer than patience, because a client needs time for the TLS handshake and may be on another
+	// network.
 	bodyPatience = 100 * time.Millisecond
 	// drain is how long a server that is being stopped waits for requests in progress to be answered.
 	drain = 10 * time.Second

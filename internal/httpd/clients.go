@@ -15,12 +15,12 @@ import (
 // maxClients is the maximum number of connections for requests without a body.
 const maxClients = 64
 
-// patience is the minimum time for which a connection is kept after it was accepted and after its response began, so
-// that a client that sends its request immediately isn't disconnected before the request has been read. It also limits
-// a flood to 64 connections per 25 ms.
+// patience is how long a connection is safe from being replaced after it was accepted, and again after its response
+// began, so that a client that sends its request immediately isn't disconnected before the request has been read. It
+// also limits a flood to 64 connections per 25 ms.
 const patience = 25 * time.Millisecond
 
-// memory is how long a server remembers that its clients had several addresses when it ran out of room.
+// memory is how long a server that has run out of room remembers that its connections came from more than one address.
 const memory = time.Minute
 
 // clients limits a server's connections. For each connection beyond max, it closes another one: the address with the
@@ -57,7 +57,7 @@ type connection struct {
 	conn net.Conn
 }
 
-// limit limits the server's connections. While there is no room, the server doesn't accept new ones.
+// limit limits the number of the server's connections. While there is no room, the server doesn't accept new ones.
 func (c *clients) limit(ctx context.Context, server *http.Server) {
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return context.WithValue(ctx, clientKey{}, connection{c, conn})
@@ -201,7 +201,7 @@ func closeNow(conn net.Conn) {
 	conn.Close()
 }
 
-// firstWrite calls a function before the first write.
+// firstWrite is a ResponseWriter that calls a function before the first write.
 type firstWrite struct {
 	http.ResponseWriter
 	call func()

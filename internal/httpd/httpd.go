@@ -17,8 +17,8 @@ import (
 
 // Answers holds the functions behind the server's responses.
 type Answers struct {
-	// Alive answers /healthz: nil means 200, and an error means 503. If the deadline has passed, the error is the
-	// context's cause.
+	// Alive answers /healthz: nil means 200, and an error means 503. If the context's deadline has passed, the error
+	// wraps the context's cause.
 	Alive   func(context.Context) error
 	Ready   func(context.Context) error // /readyz, like Alive
 	Notes   func() []string             // additional lines in /readyz if Ready returns nil; may be nil
@@ -33,7 +33,7 @@ const (
 
 var errSlow = fmt.Errorf("no answer within %s", answerWithin)
 
-// Run serves on address until ctx is done, and then returns nil.
+// Run serves the answers on a TCP address until ctx is done, and then returns nil.
 func Run(ctx context.Context, address string, answers Answers, log *zap.Logger) error {
 	return run(ctx, address, answers, log, retryListen)
 }
@@ -112,7 +112,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	return err
 }
 
-// listen keeps trying to listen until it succeeds. It returns nil if ctx is done first.
+// listen tries to listen on the address until it succeeds. It returns nil if ctx is done first.
 func listen(ctx context.Context, a Address, retry time.Duration) net.Listener {
 	for reported := false; ; reported = true {
 		listener, err := a.Listen(ctx)
@@ -146,7 +146,7 @@ func (a Answers) handler() http.Handler {
 	return mux
 }
 
-// probe returns a handler that responds with 200 if ask returns nil in time, and with 503 otherwise.
+// probe returns a handler that responds with 200 and any notes if ask returns nil in time, and with 503 otherwise.
 func probe(ask func(context.Context) error, notes func() []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeoutCause(r.Context(), answerWithin, errSlow)

@@ -1,5 +1,5 @@
-// Package latest shares a value between goroutines: one stores new values, and the others load the newest one or wait
-// for a newer one.
+// Package latest shares a value between goroutines: one goroutine stores new values, and the others load the newest
+// value or wait for a newer one.
 //
 // A reader may miss intermediate values, but always ends up with the newest one. No call blocks, and Load doesn't take
 // a lock.

@@ -31,7 +31,7 @@ var (
 	errorLevel = Level{zapcore.ErrorLevel, ""}
 )
 
-// when returns the level along with a description of when a line has it.
+// when returns l with a description of the lines that have this level.
 func (l Level) when(text string) Level { return Level{l.Level, text} }
 
 func levels(all ...Level) []Level { return all }
@@ -68,7 +68,7 @@ func Fields() []Field {
 	return slices.Compact(all)
 }
 
-// Common returns the fields that are common to all lines, although the logger field may be missing.
+// Common returns the fields that every line has, except that the logger field may be missing.
 func Common() []Field {
 	return []Field{
 		{"time", Text, "", "time of the line: ISO 8601 with nanoseconds and the offset to UTC"},
@@ -79,7 +79,7 @@ func Common() []Field {
 	}
 }
 
-// Keys returns the keys of the common fields and the formats of their values.
+// Keys returns an encoder configuration with the keys and value formats of the common fields.
 func Keys() zapcore.EncoderConfig {
 	return zapcore.EncoderConfig{
 		TimeKey: "time", LevelKey: "level", NameKey: "logger", MessageKey: "message",
@@ -90,5 +90,5 @@ func Keys() zapcore.EncoderConfig {
 	}
 }
 
-// TimeLayout is the format of the time field: nanoseconds, and the offset from UTC or Z.
+// TimeLayout is the format of the time field: RFC 3339 with nanoseconds.
 const TimeLayout = "2006-01-02T15:04:05.000000000Z07:00"

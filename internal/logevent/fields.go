@@ -185,7 +185,7 @@ func (f Field) list(values []string) zap.Field {
 	return zap.Strings(f.Key, values)
 }
 
-// maxNamed is the number of names in a shortened field.
+// maxNamed is the maximum number of names that Shorten keeps.
 const maxNamed = 8
 
 // Shorten returns the first maxNamed names, followed by "and N more" if there are more.

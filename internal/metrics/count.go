@@ -7,7 +7,7 @@ import (
 )
 
 // Transition counts a change in a device's health. old is "" for a new device, and new is "" for a removed one. If the
-// health got worse, reason is the worst reason, NAME or NAME=VALUE; otherwise, it is "".
+// health got worse, reason is the worst reason, in the form NAME or NAME=VALUE; otherwise, it is "".
 func (m *Metrics) Transition(old, new, reason string) {
 	if old == "" {
 		old = absent
@@ -23,7 +23,7 @@ func (m *Metrics) IdentityChange(attribute string) {
 	m.identityChanges.WithLabelValues(attribute).Inc()
 }
 
-// Hint counts a hint from the given source.
+// Hint counts a hint that cards may have changed. source says where the hint came from.
 func (m *Metrics) Hint(source string) { m.hints.WithLabelValues(m.hintSources.of(source)).Inc() }
 
 // ScanDone counts a successful read of a card.
@@ -55,7 +55,7 @@ func (m *Metrics) ListingStarved() { m.listings.WithLabelValues(starved).Inc() }
 // CardsUnreadable sets the number of cards whose last read failed or is overdue.
 func (m *Metrics) CardsUnreadable(n int) { m.cardsUnreadable.Set(float64(n)) }
 
-// HoldersSource records whether a source of holders responded.
+// HoldersSource records whether a source of information about the devices' holders responded.
 func (m *Metrics) HoldersSource(source string, err error) {
 	m.holders.WithLabelValues(source).Set(number(err == nil))
 }
@@ -96,8 +96,8 @@ func (m *Metrics) ResourceRetired(resource string) {
 	}
 }
 
-// ListSent counts a list that was sent on a stream, or slices that were published. If known is true, it also observes
-// sinceHint, the time since the hint that led to the list.
+// ListSent counts a list that was sent on a stream, or slices that were published. If known is true, it also records
+// sinceHint, which is the time since the hint that led to the list.
 func (m *Metrics) ListSent(resource string, sinceHint time.Duration, known bool) {
 	m.listsSent.WithLabelValues(resource).Inc()
 	if known {
@@ -111,7 +111,7 @@ func (m *Metrics) StreamOpened(resource string) { m.streamsOpened.WithLabelValue
 // Registered counts a registration that the kubelet has accepted.
 func (m *Metrics) Registered(resource string) { m.registrations.WithLabelValues(resource, ok).Inc() }
 
-// RegistrationFailed counts a registration that failed, or after which the kubelet didn't open a stream.
+// RegistrationFailed counts a registration that failed or that the kubelet didn't follow up by opening a stream.
 func (m *Metrics) RegistrationFailed(resource string) {
 	m.registrations.WithLabelValues(resource, failed).Inc()
 }
@@ -151,7 +151,8 @@ func (m *Metrics) UEvent(subsystem, action []byte) {
 	m.uevents.WithLabelValues(m.subsystems.of(string(subsystem)), actionOf(string(action))).Inc()
 }
 
-// UEventIgnored counts a uevent that doesn't concern a card. It doesn't allocate, because such uevents are frequent.
+// UEventIgnored counts a uevent that doesn't concern a card. It doesn't allocate memory, because such uevents are
+// frequent.
 func (m *Metrics) UEventIgnored() { m.ueventsIgnored.Inc() }
 
 // UEventForged counts a uevent that didn't come from the kernel.
@@ -163,7 +164,7 @@ func (m *Metrics) UEventMalformed() { m.ueventsMalformed.Inc() }
 // UEventsLost counts an overflow of the uevent socket.
 func (m *Metrics) UEventsLost() { m.ueventOverflows.Inc() }
 
-// InotifyEvent counts an event that may concern a card. source is nodes or tree.
+// InotifyEvent counts an inotify event that may concern a card. source is nodes or tree.
 func (m *Metrics) InotifyEvent(source string) { m.inotifyEvents.WithLabelValues(source).Inc() }
 
 // InotifyLost counts an overflow of an inotify queue. source is nodes or tree.

@@ -24,7 +24,7 @@ const (
 // healths lists the values of the health label. Each device and each resource has one series per value.
 var healths = []string{"healthy", "degraded", "unhealthy"}
 
-// The maximum number of values for labels whose values come from outside.
+// The maximum number of values for each label whose values come from outside the daemon.
 const (
 	mostReasons     = 100 // the health table has 34 names, and the inventory 18
 	mostSubsystems  = 16
@@ -72,7 +72,7 @@ func actionOf(action string) string {
 	return other
 }
 
-// nameOf returns the NAME of a reason, which is NAME or NAME=VALUE.
+// nameOf returns the NAME in a reason of the form NAME or NAME=VALUE.
 func nameOf(reason string) string {
 	name, _, _ := strings.Cut(reason, "=")
 	return clean(name)

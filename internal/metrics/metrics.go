@@ -313,7 +313,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Follow sets the functions that return the state.
+// Follow sets the functions that return the gauges' values.
 func (m *Metrics) Follow(s State) { m.state.Store(&s) }
 
 // FollowOwner sets the function that returns why the daemon is waiting for another daemon on the node, or "" if it

@@ -19,15 +19,16 @@ type State struct {
 	Config func() string
 	// Devices returns the newest list of devices and its version, which is 0 until there is a list.
 	Devices func() (version uint64, devices []Device)
-	// Holders returns the containers that hold devices, sorted. If it is nil, there are no series.
+	// Holders returns the containers that hold devices, sorted. If Holders is nil, the page omits the metrics about
+	// holders.
 	Holders func() []Holder
 	// Resources returns the resources that are advertised to the kubelet.
 	Resources func() []Resource
-	// Cards returns the cards in the ledger. If it is nil, there are no series.
+	// Cards returns the cards in the ledger. If Cards is nil, the page omits the metrics about the ledger.
 	Cards func() []Card
-	// Sensors returns the cards' sensor readings. If it is nil, there are no series.
+	// Sensors returns the cards' sensor readings. If Sensors is nil, the page omits the metrics about sensors.
 	Sensors func() []CardSensors
-	// Versions returns the cards' versions. If it is nil, there are no series.
+	// Versions returns the cards' versions. If Versions is nil, the page omits the metrics about versions.
 	Versions func() []CardVersions
 }
 

@@ -30,8 +30,8 @@ func Open() (*Instance, error) {
 
 func (n *Instance) takeErrors() {
 	for err := range n.fs.Errors {
-		// fsnotify removes the watch on a directory that was moved. If the directory has been deleted since, the kernel
-		// has already removed the watch.
+		// fsnotify tries to remove the watch on a directory that was moved. This fails with EINVAL if the directory has
+		// been deleted since, because the kernel has already removed the watch.
 		if errors.Is(err, syscall.EINVAL) {
 			continue
 		}
@@ -70,7 +70,7 @@ func (n *Instance) Events() <-chan Event { return n.fs.Events }
 // watches are still active. After any other error, the instance must be closed.
 func (n *Instance) Failed() <-chan error { return n.failed }
 
-// limit names the exhausted sysctl in errors that don't mention it.
+// limit adds the name of the exhausted sysctl to an error that doesn't mention it.
 func limit(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Within calls f and returns its error. If f hasn't returned within limit or before ctx is done, because the file
-// system hangs, Within gives up and returns its own error, and f keeps running in its goroutine.
+// Within calls f and returns f's error. If limit expires or ctx is done first (for example, because the file system
+// hangs), Within returns an error of its own and leaves f running in its goroutine.
 func Within(ctx context.Context, limit time.Duration, f func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s: the file system hangs", limit))
 	defer cancel()
@@ -34,7 +34,7 @@ type Turns struct {
 	hangs atomic.Pointer[chan struct{}] // like runs, but for the last function that exceeded its limit; nil if none has
 }
 
-// NewTurns returns Turns for functions that use this directory.
+// NewTurns returns Turns for functions that use the directory at path.
 func NewTurns(path string) *Turns { return &Turns{path: path, turn: make(chan struct{}, 1)} }
 
 // Within waits for its turn, calls f and returns f's error. If that takes longer than limit, or ctx is done first,
@@ -93,7 +93,7 @@ var shared = map[uint32]string{
 }
 
 // CheckLocal returns an error if dir is on a file system that other machines may also be using. Processes on those
-// machines could hold the locks and change the files, and the file system hangs when the network does.
+// machines could hold locks or change files in dir, and such a file system hangs when the network does.
 func CheckLocal(dir *os.Root) error {
 	file, err := dir.Open(".")
 	if err != nil {

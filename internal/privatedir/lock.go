@@ -50,7 +50,8 @@ const (
 // TryLock is like [AcquireLock], but returns nil instead of blocking if another process holds a conflicting lock.
 func TryLock(dir *os.Root, name string, kind Kind) (*Lock, error) {
 	path := filepath.Join(dir.Name(), name)
-	// O_EXCL doesn't follow links. If two processes create the file at the same time, one of them gets EEXIST.
+	// Use O_EXCL, because it doesn't follow links. If two processes create the file at the same time, one of them gets
+	// EEXIST, which is fine.
 	made, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		made.Close()

@@ -12,9 +12,9 @@ const (
 )
 
 // Mark is a number between 1 and 2^62 that a holder of a shared lock attaches to the lock and that other holders can
-// query. It is stored as a record lock on the open file (F_OFD_SETLK in fcntl(2)), on the byte at that offset. So it
-// doesn't take up any disk space, and disappears along with the lock, even if the process is killed. On local file
-// systems, it doesn't interfere with a flock on the same file.
+// query. It is stored as a record lock on the open file (F_OFD_SETLK in fcntl(2)): the byte whose offset is the number
+// is locked. So it doesn't take up any disk space, and disappears along with the lock, even if the process is killed.
+// On local file systems, it doesn't interfere with a flock on the same file.
 type Mark int64
 
 // Mark attaches a mark to the lock.
@@ -49,9 +49,9 @@ func (l *Lock) record(command int, kind int16, start, length int64) (found bool,
 	return r.Type != syscall.F_UNLCK, nil
 }
 
-// Sole reports whether this process is the only one that has a lock on the file. The lock must be shared. flock(2)
-// briefly releases it, so the caller must make sure that no other process acquires an exclusive lock in the meantime.
-// If there is an error, the lock may be lost.
+// Sole reports whether this process is the only one that has a lock on the file. The lock must be shared. Because
+// converting a lock with flock(2) briefly releases it, the caller must make sure that no other process acquires an
+// exclusive lock in the meantime. If there is an error, the lock may be lost.
 func (l *Lock) Sole() (bool, error) {
 	err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	sole := err == nil

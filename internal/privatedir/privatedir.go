@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// OpenDir opens the directory at path, making sure that only the effective user can modify it and that only that user
-// and root can make the path lead elsewhere. To do so, it descends from the root directory and checks each directory
-// after opening it: the owner must be that user or root, and others must not be able to write to it unless it has the
-// sticky bit. OpenDir follows links if they also belong to that user or root (on systems that use ostree, /srv is a
-// link). If create is true, it creates missing directories.
+// OpenDir opens the directory at path, making sure that only the effective user can modify it, and that nobody but that
+// user and root can redirect the path. To do so, it descends from the root directory and checks each directory after
+// opening it: the owner must be that user or root, and others must not be able to write to it unless it has the sticky
+// bit. OpenDir follows links if they also belong to that user or root (on systems that use ostree, /srv is a link). If
+// create is true, it creates missing directories.
 //
 // ACLs don't need a separate check, because the group bits of a file's mode are the mask of its ACL.
 func OpenDir(path string, create bool) (*os.Root, error) {
@@ -84,7 +84,7 @@ type descent []*os.Root
 
 func (d descent) here() *os.Root { return d[len(d)-1] }
 
-// close closes all directories except the first few. keep is how many stay open.
+// close closes all directories except the first ones. keep is the number of directories that stay open.
 func (d *descent) close(keep int) {
 	for _, dir := range (*d)[keep:] {
 		dir.Close()
@@ -107,7 +107,7 @@ func (d descent) lookUp(name string, create bool) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// readLink returns the target of a link that belongs to root or the effective user.
+// readLink returns the target of a link. It returns an error unless the link belongs to root or the effective user.
 func (d descent) readLink(name string, info fs.FileInfo) (string, error) {
 	at := filepath.Join(d.here().Name(), name)
 	if err := checkOwner(at, info, 0, os.Geteuid()); err != nil {
@@ -253,8 +253,8 @@ func (e *OwnerError) Error() string {
 	return fmt.Sprintf("%s: found owner uid %d, want %d: chown -h %[3]d %[1]s", e.Path, e.UID, e.Want)
 }
 
-// PathError returns err, but with path in place of the path that it contains, because errors from [os.Root] only
-// contain the last element of a path.
+// PathError replaces the path in err with the given one, because errors from [os.Root] only contain the last element of
+// a path.
 func PathError(path string, err error) error {
 	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
 		err = inner.Err

@@ -47,8 +47,8 @@ func Find(host sysfs.Host, address string) ([]Sensor, error) {
 	return all, errors.Join(err, lerr)
 }
 
-// Chips returns all PCI devices' chips by PCI address, each list sorted by path. It doesn't open any files. If there is
-// an error, Chips also returns what it has found.
+// Chips returns the chips of all PCI devices, keyed by PCI address and sorted by path. It doesn't open any files. If
+// there is an error, Chips also returns the chips that it has found.
 //
 // An entry in a class directory belongs to the card whose PCI address comes last in the entry's path.
 func Chips(host sysfs.Host) (chips map[string][]Chip, err error) {
@@ -129,7 +129,7 @@ func List(chips []Chip) (all []Sensor, err error) {
 	return all, err
 }
 
-// sensors returns a chip's sensors, without setting their Chip. For a hwmon device, it also reads the chip's name.
+// sensors returns a chip's sensors, without setting their Chip. For a hwmon device, it also sets the chip's name.
 func (c *Chip) sensors() ([]Sensor, error) {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -183,7 +183,8 @@ func (c *Chip) sensors() ([]Sensor, error) {
 	return found, err
 }
 
-// opae returns the sensor in an OPAE directory, whose value is in the file named input.
+// opae returns the sensor in an OPAE directory, if there is one. Its value is in the file named input. there contains
+// the names of the files in the directory.
 func opae(dir string, kind Kind, input string, there map[string]bool) []Sensor {
 	if !there[input] {
 		return nil

@@ -18,8 +18,9 @@ type Firmware struct {
 	Image string // the image that the board booted, as named by the driver: fpga_user1, fpga_user2, fpga_factory
 }
 
-// ReadFirmware returns the firmware of the card that has these chips. Reading a version accesses the controller, so it
-// may block, just like reading a sensor. If there is an error, ReadFirmware also returns what it has read.
+// ReadFirmware returns the firmware versions of the card that the chips belong to. Reading a version accesses the
+// controller, so it may block, just like reading a sensor. If there is an error, ReadFirmware also returns the versions
+// that it has read.
 //
 // The controller's chip is in the controller's device directory (drivers/mfd/intel-m10-bmc-core.c), below a device with
 // a number assigned by the kernel: BMC/n6000bmc-hwmon.N.auto/hwmon/hwmonN. With the OFS drivers, the boot image is in

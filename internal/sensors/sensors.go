@@ -66,7 +66,7 @@ type Limits struct {
 	Crit float64 `json:"crit,omitempty" yaml:"crit,omitempty"` // at this value, the board throttles the card further or shuts it down
 }
 
-// Least returns Max, or Crit if there is no Max.
+// Least returns the limit that is reached first: Max, or Crit if there is no Max.
 func (l Limits) Least() float64 {
 	if l.Max != 0 {
 		return l.Max
@@ -74,7 +74,7 @@ func (l Limits) Least() float64 {
 	return l.Crit
 }
 
-// Reading is a value that was read from a sensor, or an entry in a summary. Programs rely on its keys.
+// Reading is a value that was read from a sensor, or an entry in a summary. Programs rely on its JSON keys.
 type Reading struct {
 	Chip   string  `json:"chip" yaml:"chip"` // "" in a summary
 	Name   string  `json:"sensor" yaml:"sensor"`
@@ -84,7 +84,7 @@ type Reading struct {
 	Of     string `json:"of,omitempty" yaml:"of,omitempty"` // in a summary, the name of the sensor that the reading comes from
 }
 
-// Read reads the value. The error wraps [ErrNoValue], [ErrValue] or the driver's errno.
+// Read reads the sensor's value. The error wraps [ErrNoValue], [ErrValue] or the driver's errno.
 func (s *Sensor) Read() (float64, error) {
 	v, err := s.read(s.input)
 	switch {
@@ -102,8 +102,8 @@ func (s *Sensor) Read() (float64, error) {
 
 const (
 	// n6000BMC is the chip for the N6000's board controller. Before Linux 6.10, its driver reported the power in mW
-	// instead of µW (hwmon: (intel-m10-bmc-hwmon) Fix multiplier for N6000 board power sensor). Such a board draws tens
-	// of watts.
+	// instead of µW (hwmon: (intel-m10-bmc-hwmon) Fix multiplier for N6000 board power sensor). Because such a board
+	// draws tens of watts, a reading below 1 W comes from one of these drivers.
 	n6000BMC = "n6000bmc_hwmon"
 	// allOnes is the temperature of an FME whose registers read as all ones. The register's field has 7 bits
 	// (FPGA_TEMPERATURE in drivers/fpga/dfl-fme-main.c).
@@ -116,8 +116,8 @@ func (s *Sensor) isDie() bool {
 	return chip == fmeThermal || chip == opaeThermal
 }
 
-// Limits reads the limits. It returns the same errors as Read, except that it isn't an error if the driver doesn't
-// provide a limit.
+// Limits reads the sensor's limits. It returns the same errors as Read, except that it isn't an error if the driver
+// doesn't provide a limit.
 func (s *Sensor) Limits() (l Limits, err error) {
 	most, crit := strings.TrimSuffix(s.input, "input")+"max", strings.TrimSuffix(s.input, "input")+"crit"
 	if s.opae {

@@ -14,7 +14,7 @@ const (
 )
 
 // dies identifies the sensors for the FPGA's temperature, best source first. The board controller's sensors come before
-// the FME's, because not all boards have the latter; an N6000's FME reports 0 °C. The labels come from
+// the FME's, because not every FME measures the temperature: an N6000's FME reports 0 °C. The labels come from
 // drivers/hwmon/intel-m10-bmc-hwmon.c and from XRT.
 var dies = []func(chip, name string) bool{
 	named(`^FPGA Die Temperature$`),                     // N3000
@@ -78,7 +78,7 @@ func Summarize(readings []Reading) []Reading {
 	return summary
 }
 
-// first returns the best reading in the first group that has any.
+// first returns the best reading of this kind from the first group that contains any.
 func first(readings []Reading, kind Kind, groups []func(chip, name string) bool, better func(a, b Reading) bool) (best Reading, ok bool) {
 	for _, in := range groups {
 		for _, r := range readings {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Bound reports whether a driver is bound to the device at dir, that is, its driver link exists (the target doesn't
-// matter) or its uevent file contains a driver. If a tree has neither file, the device counts as bound if it has any of
-// the attributes in own, which the driver creates. Bound only returns errors for which [IsShortage] reports true.
+// Bound reports whether a driver is bound to the device at dir: either its driver link exists (the target doesn't
+// matter), or its uevent file names a driver. If neither file exists, the device counts as bound if it has any of the
+// attributes in own, which the driver creates. Bound only returns errors for which [IsShortage] reports true.
 func Bound(dir string, own ...string) (bool, error) {
 	if there, err := exists(dir + "/driver"); there || err != nil {
 		return there, err
@@ -43,8 +43,8 @@ func exists(path string) (bool, error) {
 	return err == nil, onlyShortage(err)
 }
 
-// onlyShortage returns err if it is a shortage, and nil otherwise. It is for callers that treat any other error as if
-// the file didn't exist or weren't usable.
+// onlyShortage returns err if it is a shortage, and nil otherwise. It is for callers that treat any other error as a
+// sign that the file doesn't exist or can't be used.
 func onlyShortage(err error) error {
 	if IsShortage(err) {
 		return err

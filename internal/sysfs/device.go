@@ -6,8 +6,9 @@ import (
 )
 
 // ParseDevice parses a card, or one of its ports, as written by an administrator: [DDDD:]BB:DD.F[-pN], in upper- or
-// lower-case hexadecimal, where N is the number of a hardware port, 0 to 3. It returns s as it is used in device ids:
-// lower case, without domain 0. The error describes the allowed format but doesn't contain s.
+// lower-case hexadecimal, where N is the number of a hardware port, 0 to 3. It returns s in the form used in device
+// ids: in lower case, and without the domain if that is 0. The error describes the allowed format but doesn't contain
+// s.
 func ParseDevice(s string) (string, error) {
 	address, port, hasPort := strings.Cut(s, "-")
 	address, err := ParseCard(address)
@@ -27,8 +28,8 @@ func ParseCard(s string) (string, error) {
 	return strings.TrimPrefix(address, "0000:"), err
 }
 
-// ParseAddress parses a card's PCI address the same way as ParseDevice, and returns it as it is used in sysfs: lower
-// case, with the domain.
+// ParseAddress parses a card's PCI address the same way as ParseDevice, and returns it in the form used in sysfs: in
+// lower case, with the domain.
 func ParseAddress(s string) (string, error) {
 	s = strings.ToLower(s)
 	if strings.Count(s, ":") == 1 {

@@ -16,10 +16,10 @@ type Link struct {
 }
 
 // ReadLink returns the link of the PCI device at dir. The result is zero if the device is suspended, because reading
-// the link would wake it (since Linux 6.18; before that, it reads as all ones in D3cold; see pci-sysfs.c). It is also
-// zero if a value is missing, "Unknown", or impossible, because the device has no link, is a virtual function, or
+// the link would wake it (since Linux 6.18; before that, a link in D3cold reads as all ones; see pci-sysfs.c). It is
+// also zero if a value is missing, "Unknown", or impossible, because the device has no link, is a virtual function, or
 // doesn't respond. (If a device doesn't respond, the kernel computes the values from all ones and reports, for example,
-// a maximum speed of 64 GT/s.) The current values are read last, because if they are possible, the device was still
+// a maximum speed of 64 GT/s.) The current values are read last: if they are possible, the device must still have been
 // responding when the maximum values were read.
 func ReadLink(dir string) (Link, error) {
 	switch status, err := Read(dir + "/power/runtime_status"); {
@@ -54,8 +54,8 @@ func ReadLink(dir string) (Link, error) {
 // widths lists how many lanes a link can have.
 var widths = []int{1, 2, 4, 8, 12, 16, 32}
 
-// parseLinkWidth parses a number of lanes. It returns 0 for a number that a link can't have, such as 0 or 255 if the
-// width isn't known, or 63 if the device doesn't respond.
+// parseLinkWidth parses a number of lanes. It returns 0 for a number that a link can't have: the kernel reports 0 or
+// 255 if the width isn't known, and 63 if the device doesn't respond.
 func parseLinkWidth(s string) (int, error) {
 	lanes, err := ParseUint8(s)
 	if !slices.Contains(widths, lanes) {

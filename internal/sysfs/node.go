@@ -14,8 +14,8 @@ var (
 )
 
 // CheckNode returns an error unless the named file in the device directory is a device node with the wanted number.
-// devErr is the error from reading that number. On a simulated host, a regular file is accepted for any number.
-// CheckNode never opens the file. It returns devErr, or an error that wraps ErrNodeMissing or ErrNodeMismatch.
+// devErr is the error, if any, from reading the wanted number. On a simulated host, a regular file is accepted for any
+// number. CheckNode never opens the file. It returns devErr, or an error that wraps ErrNodeMissing or ErrNodeMismatch.
 func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 	path := h.Dev + "/" + name
 	st, err := lstat(path)
@@ -40,8 +40,8 @@ func (h Host) CheckNode(name string, want DeviceNumber, devErr error) error {
 }
 
 // NodeNumber decodes a node's st_rdev. The major number has 12 bits and the minor number has 20. The low 8 bits of each
-// are where they were when the numbers only had 8 bits (new_encode_dev in include/linux/kdev_t.h, and the 64-bit form
-// in glibc's sysmacros.h).
+// are in the same place as when the numbers only had 8 bits (new_encode_dev in include/linux/kdev_t.h, and the 64-bit
+// form in glibc's sysmacros.h).
 func NodeNumber(rdev uint64) DeviceNumber {
 	return DeviceNumber{
 		Major: uint32(rdev>>8&0xfff | rdev>>32&^0xfff),

@@ -8,8 +8,8 @@ import (
 )
 
 // Upstream returns the directories of two PCI devices above the device at dir: slot is the bridge or root port directly
-// above it, and root is the topmost one. They are different if the device is below a switch, and "" if it is on the
-// root bus. Upstream only looks at the path and doesn't read any files.
+// above it, and root is the topmost one. The two differ if the device is below a switch, and both are "" if the device
+// is on the root bus. Upstream only looks at the path and doesn't read any files.
 func Upstream(dir string) (slot, root string) {
 	for up := filepath.Dir(dir); isAddress(filepath.Base(up)); up = filepath.Dir(up) {
 		if slot == "" {

@@ -9,6 +9,6 @@
 // zap's own sampler isn't suitable, because it decides based on the message, before it knows the fields, so a card that
 // fails repeatedly would hide other cards' failures.
 //
-// The core owns a map of the current minute's subjects, whose number is limited because they are parts of the node, and
-// a timer, which only runs while the map has entries. Writing blocks for as long as the other core does.
+// The core owns a map of the current minute's subjects, whose number is limited because their fields name parts of the
+// node, and a timer, which only runs while the map has entries. Writing blocks for as long as the other core does.
 package throttle

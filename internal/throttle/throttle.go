@@ -28,7 +28,7 @@ func New(to zapcore.Core) *Core {
 	return &Core{Core: to, counter: &counter{to: to, counts: map[subject]*count{}}}
 }
 
-// With returns a core whose lines have these fields. It shares c's counts.
+// With returns a core that shares c's counts and adds fields to each of its lines.
 func (c *Core) With(fields []zapcore.Field) zapcore.Core {
 	return &Core{c.Core.With(fields), c.about.with(fields), c.counter}
 }
@@ -41,7 +41,7 @@ func (c *Core) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcor
 	return checked.AddCore(entry, c)
 }
 
-// Write writes a line or counts it.
+// Write writes a line, or only counts it if too many lines about its subject have been written in this period.
 func (c *Core) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	about := c.about.with(fields)
 	if about.exempt(entry.Level) || c.pass(about, entry) {
@@ -56,7 +56,7 @@ type subject struct {
 	devices                              bool // the line has the devices field
 }
 
-// with returns the subject of a line that also has these fields.
+// with returns s, updated with the values of those fields that belong to a subject.
 func (s subject) with(fields []zapcore.Field) subject {
 	for _, f := range fields {
 		switch f.Key {
@@ -111,7 +111,7 @@ type count struct {
 	first zapcore.Entry // the first suppressed line, with the highest level of all suppressed lines
 }
 
-// pass reports whether a line must be written. If not, it counts the line.
+// pass counts a line and reports whether it must also be written.
 func (c *counter) pass(about subject, entry zapcore.Entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +138,7 @@ func (c *counter) pass(about subject, entry zapcore.Entry) bool {
 	return false
 }
 
-// Close reports the lines that have been suppressed so far. After that, all lines are written.
+// Close logs how many lines have been suppressed so far. From then on, all lines are written.
 func (c *counter) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -149,8 +149,8 @@ func (c *counter) Close() {
 	c.report()
 }
 
-// report ends the period and writes a line for each subject with suppressed lines. It holds the lock while writing, so
-// that Close waits for a report started by the timer.
+// report ends the period and writes a log.suppressed line for each subject with suppressed lines. It holds the lock
+// while writing, so that Close waits for a report started by the timer.
 func (c *counter) report() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ type Device struct {
 	removed bool // it has been removed, and a device.tombstone line may follow
 }
 
-// follow updates the devices based on a line.
+// follow updates the devices' histories based on a line.
 func (r *Reader) follow(l *line) {
 	if l.event == logevent.DaemonStarted.String { // the new daemon logs all devices and all holders
 		for _, d := range r.devices {
@@ -49,7 +49,7 @@ func (r *Reader) follow(l *line) {
 // gone is the state of a device that has been removed. The other states are healthy, degraded and unhealthy.
 const gone = "gone"
 
-// follow updates the device based on a line about it.
+// follow updates the device's history based on a line about it.
 func (d *Device) follow(l *line) {
 	d.Events++
 	state := d.next(l)
@@ -62,7 +62,8 @@ func (d *Device) follow(l *line) {
 	}
 }
 
-// next returns the device's state according to a line, or "" if the line doesn't say. It also updates the counts.
+// next returns the device's state according to a line, or "" if the line doesn't say. It also updates the device's
+// counts.
 func (d *Device) next(l *line) string {
 	switch l.event {
 	case logevent.DeviceAdded.String:
@@ -90,7 +91,7 @@ func (d *Device) next(l *line) string {
 	return ""
 }
 
-// followHolders updates the device's holders based on a line with this event and these holders.
+// followHolders updates the device's holders based on the event and the holders field of a line.
 func (d *Device) followHolders(event string, holders []string) {
 	others := without(d.Holders, func(name string) bool { return slices.Contains(holders, name) || isMore(name) })
 	switch event {

@@ -86,12 +86,12 @@ func (f *Filter) wantsLine(l *line) bool {
 			return card == strings.TrimPrefix(pci, "0000:")
 		})
 	}
-	// An abbreviated list of devices may contain the device.
+	// A list that has been abbreviated may contain the device among the omitted ones.
 	return slices.ContainsFunc(devices, func(id string) bool { return isMore(id) || f.wantsDevice(id) })
 }
 
 // wantsDevice reports whether the filter selects the device with this id. The id of a card's first port is the same as
-// the card's address, so it selects all of the card's ports. With the suffix -p0, it only selects the first port.
+// the card's address, so it selects all of the card's ports. To select only the first port, append -p0.
 func (f *Filter) wantsDevice(id string) bool {
 	return len(f.Devices) == 0 || slices.ContainsFunc(f.Devices, func(device string) bool {
 		first, alone := strings.CutSuffix(device, "-p0")
@@ -99,7 +99,7 @@ func (f *Filter) wantsDevice(id string) bool {
 	})
 }
 
-// Bound returns the start or the end of a time range for lines in a given time zone.
+// Bound returns one end of a time range, given the time zone of the log.
 type Bound func(zone *time.Location) time.Time
 
 // ParseBound parses an RFC 3339 time, a duration before now (90m), a date with or without a time, or a time of day,

@@ -67,14 +67,14 @@ func (f *folder) add(l *line) {
 	}
 }
 
-// isPull reports whether a pull may explain all of a line's reasons.
+// isPull reports whether every reason in the line could be the result of a card being pulled.
 func isPull(l *line) bool {
 	reasons := withoutService(l)
 	return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(reason string) bool { return !slices.Contains(pullReasons, reason) })
 }
 
-// withoutService returns the names of a line's reasons except cordoned and excluded, because people usually take a card
-// out of service before pulling it.
+// withoutService returns the names of the reasons in a line, except cordoned and excluded, because people usually take
+// a card out of service before pulling it.
 func withoutService(l *line) (names []string) {
 	for _, reason := range l.texts("reasons") {
 		if name, _, _ := strings.Cut(reason, "="); name != "cordoned" && name != "excluded" {
@@ -84,8 +84,8 @@ func withoutService(l *line) (names []string) {
 	return names
 }
 
-// fold removes all but the last of a burst's lines, and adds their reasons and the health before the burst to the last
-// one.
+// fold removes a burst's lines, and adds their reasons and the device's health before the burst to last, the line that
+// completes the burst.
 func (f *folder) fold(b *burst, last *line) {
 	var steps []string
 	f.waiting = slices.DeleteFunc(f.waiting, func(l *line) bool {
@@ -138,7 +138,7 @@ func (f *folder) expire(t time.Time) {
 	}
 }
 
-// ready returns the lines up to the first open burst.
+// ready removes and returns the lines before the first open burst.
 func (f *folder) ready() []*line {
 	n := slices.IndexFunc(f.waiting, func(l *line) bool { return l.of != nil && !l.of.ended })
 	if n < 0 {

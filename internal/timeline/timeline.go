@@ -61,8 +61,8 @@ func New(o Options, out io.Writer) (*Reader, error) {
 }
 
 // Read reads a log until it ends or ctx is done, neither of which is an error. name is the log's name in messages. Read
-// returns any error from reading the log or writing the output. If ctx is done while reading the log blocks, Read
-// leaves behind the goroutine that is reading.
+// returns any error from reading the log or writing the output. If ctx is done while a read of the log is blocked, Read
+// returns but its reading goroutine stays behind.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader) error {
 	lines, done := make(chan []byte, 64), make(chan struct{})
 	defer close(done)
@@ -180,7 +180,7 @@ func (r *Reader) add(l *line) {
 	}
 }
 
-// count counts a line in the time range. The devices' counts begin with the first such line.
+// count includes a line in the totals for the time range. At the first such line, it resets the devices' counts.
 func (r *Reader) count(l *line) {
 	if r.total.From.IsZero() {
 		for _, d := range r.devices {

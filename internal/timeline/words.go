@@ -50,7 +50,7 @@ func (p *printer) line(l *line) string {
 
 var placeholder = regexp.MustCompile(`\{\w+\}`)
 
-// phrase returns the text for an event that has a phrase.
+// phrase returns the text for an event that has an entry in phrases: that entry, filled in from the line.
 func (p *printer) phrase(l *line, phrase []string) string {
 	var text strings.Builder
 	var asides []string
@@ -78,7 +78,8 @@ func (p *printer) phrase(l *line, phrase []string) string {
 	return text.String() + parentheses(asides)
 }
 
-// fields returns the text for any other event: the message, the error, and the remaining fields in parentheses.
+// fields returns the text for an event without a phrase: the message, the error, and the remaining fields in
+// parentheses.
 func (p *printer) fields(l *line) string {
 	text := p.value(l, "message")
 	if err := p.value(l, "error"); err != "" {
@@ -105,7 +106,8 @@ func parentheses(asides []string) string {
 	return " (" + strings.Join(asides, "; ") + ")"
 }
 
-// value returns a field's value as text, or "" if there is none. For the change and list keys, see phrases.
+// value returns a field's value as text, or "" if there is none. The change and list keys stand for several fields; see
+// phrases.
 func (p *printer) value(l *line, key string) string {
 	switch key {
 	case "change":

@@ -21,7 +21,8 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/metrics"
 )
 
-// maxWarnings limits the number of warnings for a pod's creator. The API server passes on no more than 4096 characters.
+// maxWarnings limits the number of warnings for a pod's creator, because the API server passes on no more than 4096
+// characters.
 const maxWarnings = 5
 
 // maxNamespace is the maximum length of a namespace name.
@@ -94,13 +95,13 @@ func (h *Handler) handle(ctx context.Context, host string, req admission.Request
 	if err != nil {
 		return h.failed(http.StatusInternalServerError, unknown, err)
 	}
-	// Decode the pod again. Keeping it would have used memory while waiting for the API server.
+	// Decode the pod again, because keeping it would have used memory while waiting for the API server.
 	resp, _ = h.decide(ctx, decode, host, req, func() (*mapping.Table, error) { return table, nil })
 	return resp()
 }
 
-// decide waits for its turn and decodes the pod. It returns a function that logs and returns the answer. If the pod
-// requests a name that isn't in the table, unknown is the pod's name, for the log.
+// decide waits for its turn and decodes the pod. resp is a function that logs and returns the answer. If the pod
+// requests a name that isn't in the table, unknown is the pod's own name, for the log.
 func (h *Handler) decide(ctx context.Context, decode *decodeLimit, host string, req admission.Request, table func() (*mapping.Table, error)) (resp func() admission.Response, unknown string) {
 	failed := func(code int32, object string, err error) (func() admission.Response, string) {
 		return func() admission.Response { return h.failed(code, object, err) }, ""
@@ -119,7 +120,7 @@ func (h *Handler) decide(ctx context.Context, decode *decodeLimit, host string, 
 	if !requests(pod, h.domain) {
 		return func() admission.Response { return admission.Allowed("") }, ""
 	}
-	// For most pods, the API server generates the name after admission.
+	// Most pods don't have a name yet, because the API server generates it after admission.
 	name := pod.Metadata.Name
 	if name == "" {
 		name = pod.Metadata.GenerateName + "*"
@@ -169,7 +170,7 @@ func (h *Handler) table(ctx context.Context, reader client.Reader, namespace str
 	var functions v2.AcceleratorFunctionList
 	var regions v2.FpgaRegionList
 	for _, list := range []client.ObjectList{&functions, &regions} {
-		// The objects may belong to the cache, but NewTable only reads them.
+		// Don't copy the objects, which may belong to the cache: NewTable only reads them.
 		if err := reader.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("mappings of namespace %s: %w", namespace, err)
 		}

@@ -61,7 +61,7 @@ const (
 	shareBurst = 5
 )
 
-// limits limits how much memory requests use.
+// limits bounds the memory that requests use.
 type limits struct {
 	bytes              *semaphore.Weighted // total size of the large requests that haven't been answered yet
 	hosts              *queues             // queues of large requests, by address
@@ -109,8 +109,8 @@ func (l *limits) receive(ctx context.Context, host string, size int) (release fu
 	}, nil
 }
 
-// decodeLimit limits how many pods are decoded at the same time, and how many wait. Waiting pods are decoded round
-// robin by address, so an address with lots of pods delays a pod from another address by just one pod.
+// decodeLimit limits how many pods are decoded at the same time, and how many wait. The addresses of waiting pods take
+// turns, so an address with lots of pods delays a pod from another address by just one pod.
 type decodeLimit struct {
 	mu      sync.Mutex
 	free    int // how many more pods can be decoded now
@@ -203,7 +203,7 @@ type queue struct {
 
 func newQueues() *queues { return &queues{of: map[string]*queue{}} }
 
-// enter waits for a turn for this name. The caller must call leave to end the turn.
+// enter waits until no other request with this name has the turn. The caller must call leave to end its own turn.
 func (q *queues) enter(ctx context.Context, name string) (leave func(), err error) {
 	q.mu.Lock()
 	one := q.of[name]
@@ -230,7 +230,7 @@ func (q *queues) enter(ctx context.Context, name string) (leave func(), err erro
 	}, nil
 }
 
-// shares limits how often something is done, both in total and per namespace.
+// shares limits how often mappings are read from the API server, both in total and per namespace.
 type shares struct {
 	mu  sync.Mutex
 	all *rate.Limiter
@@ -244,8 +244,9 @@ func newShares() *shares {
 // allow reports whether a read for the namespace is allowed now. A namespace that has used up its share doesn't reduce
 // the shares of others.
 //
-// Anyone can make up namespaces, so the map contains a namespace only from when it is allowed until its share is
-// restored. The map never contains more than liveBurst + liveRate*shareBurst/shareRate namespaces.
+// Because anyone can make up namespaces, allow adds a namespace to the map only if it allows the read, and removes the
+// namespace once its share is restored. So the map never contains more than liveBurst + liveRate*shareBurst/shareRate
+// namespaces.
 func (s *shares) allow(namespace string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

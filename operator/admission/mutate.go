@@ -52,7 +52,8 @@ func Mutate(pod *Pod, table *mapping.Table) (*Pod, error) {
 // pair is a card's interface and the AFU that the card is programmed with.
 type pair struct{ iface, afu string }
 
-// mutate changes a container, and returns the number of devices it requests.
+// mutate replaces the names in a container with resources, sets its variables, and returns the number of devices that
+// the container requests.
 func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	requested, err := requestedDevices(c, table.Domain())
 	if err != nil {
@@ -103,7 +104,7 @@ func mutate(c *Container, table *mapping.Table) (total int64, err error) {
 	return total, nil
 }
 
-// requestedDevices returns how many devices in the domain a container requests, by name.
+// requestedDevices returns how many devices in the domain a container requests, keyed by name.
 func requestedDevices(c *Container, domain string) (map[string]int64, error) {
 	found := map[string]int64{}
 	for _, in := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
@@ -142,7 +143,7 @@ func inDomain(name corev1.ResourceName, domain string) bool {
 	return ok && strings.HasPrefix(rest, "/")
 }
 
-// replace replaces the list's requested names with the wanted resources.
+// replace replaces the names requested in the list with the wanted resources.
 func replace(list corev1.ResourceList, requested, wanted map[string]int64) {
 	for name := range requested {
 		if _, stays := wanted[name]; !stays {
@@ -156,13 +157,13 @@ func replace(list corev1.ResourceList, requested, wanted map[string]int64) {
 	}
 }
 
-// reserved reports whether a variable's name has one of the two prefixes.
+// reserved reports whether a variable's name starts with one of the reserved prefixes.
 func reserved(name string) bool {
 	return strings.HasPrefix(name, varRegion) || strings.HasPrefix(name, varAFU)
 }
 
-// kept returns the pairs that a container keeps, in order. It keeps a pair if the pair selects one of the namespace's
-// functions and the container requests a device for it by resource name.
+// kept returns, in order, the pairs to keep for a container: those that select one of the namespace's functions for
+// which the container requests a device by resource name.
 func kept(env []corev1.EnvVar, table *mapping.Table, free map[string]int64) []pair {
 	afus := map[string]string{}
 	for _, v := range env {

@@ -39,8 +39,8 @@ type resources struct {
 	Requests corev1.ResourceList `json:"requests"`
 }
 
-// maxToken is the maximum length of a resource's name or quantity, in bytes of JSON. A name has at most 317 characters.
-// Decoding a quantity with a million digits would take tens of MiB.
+// maxToken is the maximum length of a resource's name or quantity, in bytes of JSON. A name has at most 317 characters,
+// but without a limit, decoding a quantity with a million digits would take tens of MiB.
 const maxToken = 512
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -56,8 +56,8 @@ func (r *resources) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(r))
 }
 
-// maxElements limits the number of elements in a list of containers. It counts the members of all objects and the
-// elements of all lists in it. The largest realistic pods have a few thousand.
+// maxElements limits the number of elements in a list of containers. The members of all nested objects and the elements
+// of all nested lists count. The largest realistic pods have a few thousand.
 const maxElements = 1 << 15
 
 var errElements = errors.New("elements in a list of containers")

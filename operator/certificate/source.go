@@ -92,7 +92,8 @@ func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 	return choose(s.previous, newest, time.Now()), nil
 }
 
-// choose returns the certificate to serve. previous may be nil.
+// choose returns the certificate to serve: previous until leafOverlap after newest was issued, if it is still valid,
+// and then newest. previous may be nil.
 func choose(previous, newest *tls.Certificate, now time.Time) *tls.Certificate {
 	if previous == nil || now.Sub(newest.Leaf.NotBefore) >= leafOverlap || now.After(previous.Leaf.NotAfter) {
 		return newest

@@ -85,7 +85,8 @@ func OfFunction(domain string, f *v2.AcceleratorFunction) Mapping {
 	}
 	switch {
 	case m.Mode == 0:
-		// Intel's schema accepts any mode that begins with af or ends with region.
+		// There may be objects with other modes, because Intel's schema accepts any mode that begins with af or ends
+		// with region.
 		m.Problem = problem(InvalidMode, "mode: found %.40q, want %q or %q", f.Spec.Mode, v2.ModeAF, v2.ModeRegion)
 	case !isCard(m.Interface):
 		m.Problem = badInterface(m.Interface)
@@ -136,7 +137,7 @@ func isResource(name string) bool {
 	return ok && names.IsID(id)
 }
 
-// isCard reports whether a card can have this ID. A card that doesn't respond seems to have an ID that is all f.
+// isCard reports whether a card can have this ID. If a card doesn't respond, all digits of its ID read as f.
 func isCard(id string) bool { return names.IsID(id) && strings.Trim(id, "f") != "" }
 
 // isBitstream reports whether the hook accepts id as a bitstream's ID.
@@ -152,15 +153,15 @@ type Table struct {
 	all       func() []Mapping // derives all mappings when first called, because most pods need only one
 }
 
-// NewTable returns the table for a namespace's objects, with resources in this domain. The objects must not change
-// while the table is in use.
+// NewTable returns a table of the names that the objects in a namespace define, which stand for resources in domain.
+// The objects must not change while the table is in use.
 func NewTable(domain string, functions []v2.AcceleratorFunction, regions []v2.FpgaRegion) *Table {
 	t := &Table{domain: domain, functions: functions, regions: regions}
 	t.all = sync.OnceValue(func() []Mapping { return t.derive(func(string) bool { return true }) })
 	return t
 }
 
-// derive returns the mappings of the objects whose names are wanted.
+// derive returns the mappings of the objects for whose names wanted returns true.
 func (t *Table) derive(wanted func(name string) bool) (all []Mapping) {
 	for i := range t.functions {
 		if f := &t.functions[i]; wanted(f.Name) {
@@ -228,7 +229,7 @@ type Target struct {
 // ErrUnknown is the error for a name that doesn't belong to any object.
 var ErrUnknown = errors.New("found no " + KindFunction + " or " + KindRegion + " of that name in this namespace")
 
-// Find looks up a name (without the domain).
+// Find returns what a name (without the domain) stands for.
 func (t *Table) Find(name string) (Target, error) {
 	// Resource names take precedence, so that mutating a pod again doesn't change it.
 	if all := t.ofResource(name); all != nil {
@@ -254,8 +255,8 @@ func (t *Table) Find(name string) (Target, error) {
 	return target, nil
 }
 
-// Allows reports whether pods in the namespace can have cards that have this interface programmed with this AFU: some
-// function in region mode must list both.
+// Allows reports whether pods in the namespace can have cards with the given interface programmed with the given AFU,
+// which requires a function in region mode that specifies both.
 func (t *Table) Allows(iface, afu string) bool {
 	name, ok := names.Region(iface)
 	return ok && slices.ContainsFunc(t.ofResource(name), func(m Mapping) bool {

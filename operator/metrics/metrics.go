@@ -33,8 +33,8 @@ type Metrics struct {
 	caExpiry *prometheus.GaugeVec
 }
 
-// buckets holds the upper bounds of the classic buckets, in seconds. A request waits at most three seconds for
-// mappings.
+// buckets holds the upper bounds of the classic buckets, in seconds. They go beyond the three seconds that a request
+// waits at most for mappings.
 var buckets = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2, 3, 5}
 
 // New registers the metrics and returns them. It counts the mappings in cache. If cache is nil, it registers only the
@@ -103,7 +103,7 @@ func (c pluginCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Request counts a request and observes its duration.
+// Request counts a request and records its duration.
 func (m *Metrics) Request(r Result, took time.Duration) {
 	if m != nil {
 		m.requests.WithLabelValues(string(r)).Inc()

@@ -152,8 +152,8 @@ func devicesChanged(e event.UpdateEvent) bool {
 	return !ok || !ok2 || !equality.Semantic.DeepEqual(before.Status, after.Status)
 }
 
-// delayed enqueues requests after one second. A reconciliation sends a dozen requests to the API server, and on a large
-// cluster, nodes and pods change many times per second.
+// delayed enqueues requests after one second, because a reconciliation sends a dozen requests to the API server,
+// whereas on a large cluster, nodes and pods change many times per second.
 type delayed struct{ handler.EventHandler }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -242,7 +242,7 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 	}
 	for _, other := range list.Items { // including any that are being deleted, because their plugins are still running
 		if older(&other, p) && overlap(selectors(&other, sets.Items), selectors(p, sets.Items)) {
-			// Two plugins on the same node would overwrite each other's device lists.
+			// Delete p's objects, because two plugins on the same node would overwrite each other's device lists.
 			if err := r.prune(ctx, p, nil); err != nil {
 				return reasonApplyFailed, err
 			}
@@ -275,7 +275,7 @@ func (r *reconciler) install(ctx context.Context, p *v1.FpgaDevicePlugin) (strin
 	return reasonApplied, nil
 }
 
-// selectors returns the node selectors in p's spec and in its DaemonSet. They differ while the spec is rejected.
+// selectors returns the node selectors in p's spec and in its DaemonSet. The two differ while the spec is rejected.
 func selectors(p *v1.FpgaDevicePlugin, sets []appsv1.DaemonSet) []map[string]string {
 	all := []map[string]string{nodeSelector(p)}
 	for i := range sets {

@@ -83,7 +83,7 @@ func NewRenderer(s Settings) (*Renderer, error) {
 		return nil, fmt.Errorf("chart %s: %w", chartName, err)
 	}
 	c.Metadata.Version, c.Metadata.AppVersion = s.Version, s.Version
-	// All of a release's images are in the same registry.
+	// Use the same registry for the bitstreams image, because all of a release's images are in the same registry.
 	if repository, _, _ := splitImage(s.Image); path.Base(repository) == chartName {
 		image := c.Values["bitstreams"].(map[string]any)["image"].(map[string]any)
 		image["repository"] = path.Join(path.Dir(repository), image["repository"].(string))
@@ -187,7 +187,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The controller relies on the chart's names and labels.
+	// Don't allow these values, because the controller relies on the chart's names and labels.
 	for _, key := range []string{"nameOverride", "fullnameOverride"} {
 		if _, ok := values[key]; ok {
 			return nil, fmt.Errorf("spec.values.%s: found a value, want none: the objects have the name of the FpgaDevicePlugin", key)
@@ -221,7 +221,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 		config["mode"] = p.Spec.Mode
 	}
 	if p.Spec.Mode == "region" {
-		// In this mode, install the hook too, as Intel's plugin does.
+		// In region mode, install the hook too, as Intel's plugin does.
 		fields["programming"] = map[string]any{"enabled": true}
 	}
 	if p.Spec.LogLevel >= debugLevel {
@@ -233,7 +233,7 @@ func (r *Renderer) values(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if len(p.Spec.Tolerations) > 0 {
 		fields["tolerations"] = p.Spec.Tolerations
 	}
-	// Helm's functions only accept maps of type map[string]any.
+	// Convert fields by way of JSON, because Helm's functions only accept maps of type map[string]any.
 	raw, err := json.Marshal(fields)
 	if err != nil {
 		return nil, err
@@ -274,8 +274,8 @@ func specValues(p *v1.FpgaDevicePlugin) (map[string]any, error) {
 	if p.Spec.Values == nil {
 		return map[string]any{}, nil
 	}
-	// Decode it as JSON, because as YAML, the same text may be invalid or mean something else. UseNumber keeps numbers
-	// as they are written.
+	// Decode the values as JSON, because the same text may be invalid or mean something else in YAML. UseNumber keeps
+	// numbers as they are written.
 	d := json.NewDecoder(bytes.NewReader(p.Spec.Values.Raw))
 	d.UseNumber()
 	values := map[string]any{}

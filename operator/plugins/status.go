@@ -83,8 +83,8 @@ func (r *reconciler) publish(ctx context.Context, before, p *v1.FpgaDevicePlugin
 	return nil
 }
 
-// record logs a change to a condition and creates a Kubernetes Event for it. While p isn't accepted, it ignores
-// Available, which then only repeats the reason.
+// record logs a change to a condition and creates a Kubernetes Event for it. While p isn't accepted, record ignores the
+// Available condition, which then only repeats the reason for Accepted.
 func (r *reconciler) record(p *v1.FpgaDevicePlugin, was *metav1.Condition, c metav1.Condition) {
 	applied := c.Type == v1.ConditionAccepted && was != nil && was.ObservedGeneration != c.ObservedGeneration
 	repeats := c.Type == v1.ConditionAvailable && meta.IsStatusConditionFalse(p.Status.Conditions, v1.ConditionAccepted)

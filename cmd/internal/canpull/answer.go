@@ -39,7 +39,7 @@ type Reason struct {
 	Do     string `json:"do"` // what to do about it; "" if nothing
 }
 
-// Facts is what [Judge] needs to know.
+// Facts is what [Judge] needs to know about a card and its node.
 type Facts struct {
 	Address string // including the domain
 	Card    Card
@@ -48,7 +48,7 @@ type Facts struct {
 	Rows    []view.Row // all of the node's devices
 	RowsErr error      // not nil if Rows isn't known
 	Cordons []cordon.Cordon
-	// Holders maps device IDs to the holders that the kubelet reported. Rows may list others.
+	// Holders maps device IDs to the holders that the kubelet reported. Rows may list other holders.
 	Holders    map[string][]string
 	HoldersErr string // why the holders aren't known; "" if they are known
 	DRA        bool   // Rows comes from the DRA driver
@@ -61,7 +61,7 @@ type Facts struct {
 	ProcessesErr error // not nil if processes may be missing
 }
 
-// Judge returns the answer for a card.
+// Judge decides whether a card can be pulled, based on the facts about it.
 func Judge(f Facts) Answer {
 	a := Answer{Address: f.Address, Reasons: []Reason{}}
 	addresses := map[string]bool{f.Address: true}
@@ -178,7 +178,7 @@ func slotsOf(rows []view.Row) []string {
 	return sorted(slots)
 }
 
-// cordonLeft is how much longer a cordon must last to count: long enough to pull the card.
+// cordonLeft is the minimum time for which a cordon must still last, so that there is enough time to pull the card.
 const cordonLeft = 10 * time.Minute
 
 // holders adds a reason for each container that holds one of the card's devices.
@@ -232,9 +232,9 @@ func (a *Answer) holders(f Facts, addresses map[string]bool) {
 // removal says where to read about pods that had a device node open when the card left.
 const removal = "see After an unplanned removal in docs/service.md"
 
-// given adds reasons for the pods in the kubelet's checkpoint, because the pod-resources API may leave pods out. It
-// doesn't list any pods in the first few seconds after the kubelet starts, and it never lists pods in which only init
-// containers have a device.
+// given adds reasons for the pods in the kubelet's checkpoint, because the pod-resources API may leave pods out. The
+// API doesn't list any pods in the first few seconds after the kubelet starts, and it never lists pods in which only
+// init containers have a device.
 func (a *Answer) given(f Facts, addresses map[string]bool) {
 	for _, uid := range sorted(ofCard(f.Given, addresses)) {
 		a.unknown("according to the kubelet's checkpoint, the pod with the UID "+uid+" has the card, but the kubelet does not list this pod: the pod has ended, "+
@@ -244,7 +244,7 @@ func (a *Answer) given(f Facts, addresses map[string]bool) {
 	}
 }
 
-// ofCard returns the names that are listed for devices at these addresses.
+// ofCard returns the names in the map that belong to devices at the given addresses.
 func ofCard(names map[string][]string, addresses map[string]bool) map[string]bool {
 	all := map[string]bool{}
 	for id, of := range names {
@@ -299,8 +299,8 @@ func (a *Answer) processes(f Facts) {
 	}
 }
 
-// fpgaDrivers lists the drivers that can only be used through an open device node. The stub drivers can't be used at
-// all.
+// fpgaDrivers lists the drivers whose devices can only be used through an open device node, or, with the stub drivers,
+// not at all.
 var fpgaDrivers = []string{"", "dfl-pci", "intel-fpga-pci", "pcieport", "pci-stub", "pci-pf-stub"}
 
 // function adds a reason for a function that would be removed together with the card.

@@ -28,7 +28,7 @@ type Function struct {
 	BARs    []BAR // programs may map these through sysfs
 }
 
-// BAR is a BAR's file in sysfs.
+// BAR is the sysfs file for one of a function's BARs.
 type BAR struct {
 	Name string // such as resource0
 	File procusers.File

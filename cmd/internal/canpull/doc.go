@@ -4,8 +4,8 @@
 //	…                       // ask the daemon (package control), search processes (package procusers)
 //	answer := canpull.Judge(facts)
 //
-// Pulling a card removes all functions in the slot and their virtual functions. The answer covers all of these, and
-// also other cards' devices that include one of these functions. A virtual function's address stands for its physical
+// Pulling a card removes all functions in the slot and their virtual functions. The answer covers all of these, as well
+// as other cards' devices that include one of these functions. A virtual function's address stands for its physical
 // function.
 //
 // The answer is yes only if all facts are known and none of them argues against pulling the card.

@@ -42,7 +42,7 @@ func Scan(ctx context.Context, cfg config.Config, insist bool) (control.State, e
 	return state, nil
 }
 
-// AskOnce asks the kubelet, once, which containers are using which devices.
+// AskOnce asks the kubelet, once, for the current holders of each device.
 func AskOnce(ctx context.Context, cfg config.Config, owns func(resource, id string) bool) inventory.Holdings {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -58,7 +58,7 @@ func ScanOnce(ctx context.Context, cfg config.Config, watched inventory.Config) 
 	watched.ResyncInterval, watched.HealthInterval = time.Hour, time.Hour // never: ScanOnce takes seconds
 	inv := inventory.New(watched, host, zap.NewNop())
 
-	// Reading a card never takes this long; only listing a directory can.
+	// The limit only matters if listing a directory hangs, because reading a card times out earlier.
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReadTimeout+time.Second)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return inv.Run(ctx) })

@@ -154,7 +154,7 @@ func (p Proc) search(pid int, devices []sysfs.DeviceNumber, files []File) (Proce
 	seen := found{devices: map[sysfs.DeviceNumber]bool{}, files: map[File]bool{}}
 	mapped := false // the mappings have been searched; all threads share them
 	for _, tid := range tids {
-		// Root lists only processes, but also has a directory for each thread.
+		// Although a listing of Root shows only processes, Root also has a directory for each thread.
 		thread := filepath.Join(p.Root, strconv.Itoa(tid))
 		_, threadErr := numbersOf(thread+"/fd", seen)
 		if !mapped { // a first thread that ends before the others no longer has any mappings
@@ -215,8 +215,8 @@ func numbersOf(dir string, seen found) (links int, err error) {
 }
 
 // add adds the target of the link dir/name if it is a character device or a regular file. It doesn't request any
-// attributes, so the kernel returns the type, numbers and size without asking a file server, and a FUSE file system
-// that denies access to root doesn't cause an error. No device can be open on such a file system.
+// attributes, so the kernel returns the type, numbers and size without asking a file server. This also avoids errors on
+// FUSE file systems that deny access to root, where no device can be open anyway.
 func (f found) add(dir int, name string) error {
 	for {
 		var st unix.Statx_t

@@ -199,9 +199,9 @@ func (a *api) Withdraw(ctx context.Context) error {
 // Close closes the CDI spec. The last driver on the node to do so removes the file.
 func (a *api) Close() error { return a.spec.Close() }
 
-// Policy returns the policy for these settings. It publishes every device in a PCI slot. Devices that the device plugin
-// advertises only if there is a rule need the rule here too, so that claims for accelerators don't get a network card
-// that is bound to vfio-pci.
+// Policy returns the policy for the given settings, which is to publish every device in a PCI slot. A device that the
+// device plugin advertises only if there is a rule for it needs the rule here too, so that claims for accelerators
+// don't get a network card that is bound to vfio-pci.
 func (a *api) Policy(cfg config.Config, cordons []cordon.Cordon) inventory.Policy {
 	a.owned.Add(cfg.Resources)
 	p := daemon.DevicePolicy(cfg, cordons)
@@ -237,7 +237,8 @@ func (a *api) elsewhere(ctx context.Context) map[string][]inventory.Holding {
 	return all
 }
 
-// named implements [claims.Config.Named]. Only a complete answer proves that the kubelet no longer lists a claim.
+// named implements [claims.Config.Named]. It returns an error if the kubelet's answer may be incomplete, because only a
+// complete one proves that a claim is no longer listed.
 func (a *api) named(ctx context.Context) (map[string]bool, error) {
 	use := a.use.Ask(ctx)
 	if err := use.Problem(); err != nil {
@@ -257,10 +258,10 @@ func (a *api) named(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// Holders returns which containers are using which devices.
+// Holders returns the containers that are currently using each device.
 func (a *api) Holders(ctx context.Context) inventory.Holdings { return a.use.Recent(ctx) }
 
-// Resources returns the driver as the only resource. Its streams are the health streams.
+// Resources returns a single resource, the driver itself. Its streams are the health streams.
 func (a *api) Resources() []metrics.Resource {
 	return []metrics.Resource{{Name: draname.Driver, Streams: a.Streams(), Ready: a.Driver.Ready() == nil}}
 }

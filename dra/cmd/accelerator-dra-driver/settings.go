@@ -95,7 +95,7 @@ func (s *settings) load(fs *pflag.FlagSet, loader *config.Loader) (config.Config
 	cfg := loader.Config
 	cfg.NodeAnnotation = false
 	if s.finishClaims {
-		// These belong to the device plugin on the same node.
+		// Clear the settings that belong to the device plugin on the same node.
 		cfg.Socket, cfg.StateDir, cfg.Events, cfg.NodeConditionType = "", "", false, ""
 		s.claimStatus, s.publishBitstreams = false, false // no claims are being prepared any more
 	}
@@ -159,7 +159,7 @@ func check(cfg config.Config) error {
 	case cfg.Mode == offer.Pool:
 		return fmt.Errorf("mode: found %s, want single, af, region or regiondevel: a claim cannot select units without hardware", offer.Pool)
 	case cfg.Mode == offer.RegionDevel && cfg.ProgrammingHook != "":
-		// The hook would trust the AFU ID that a card reports.
+		// Reject the hook in this mode, because it would trust the AFU ID that a card reports.
 		return fmt.Errorf("programming-hook: found %q with mode %s, want another mode, or no hook: in this mode a pod can load a bitstream "+
 			"that reports the id of any AFU, and the hook would take it for the one of the store", cfg.ProgrammingHook, cfg.Mode)
 	}

@@ -124,9 +124,9 @@ func listenAndServe(ctx context.Context, flag, address string, handler http.Hand
 	return nil
 }
 
-// lease returns the lease's name. Replicas that inject the CA use a different lease than replicas that don't.
-// Otherwise, an upgrade that turns injection on would get stuck: the old replicas hold the lease until the new ones are
-// ready, but the new ones don't become ready until a leader has injected the CA.
+// lease returns the name of the lease for leader election. Replicas that inject the CA use a different lease than
+// replicas that don't. Otherwise, an upgrade that turns injection on would get stuck: the old replicas hold the lease
+// until the new ones are ready, but the new ones don't become ready until a leader has injected the CA.
 func (s settings) lease() string {
 	if s.mappings && s.tlsCertDir == "" && s.webhookConfiguration != "" {
 		return "accelerator-operator"
