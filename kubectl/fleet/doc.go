@@ -20,5 +20,5 @@
 // # What may block
 //
 // A [Fleet] owns no state, and is safe for concurrent use. Its methods block until the API server and the nodes have
-// answered. They wait up to Limit for each node, and until ctx is done for the API server.
+// answered. They wait up to Limit for each node. For the API server, they wait until ctx is done.
 package fleet

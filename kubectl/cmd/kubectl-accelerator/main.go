@@ -29,7 +29,7 @@ func main() {
 		signals = append(signals, syscall.SIGHUP) // sent when the terminal is closed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	// Restore the default action, so that a second signal kills the process.
+	// After the first signal, restore the default action, so that a second one kills the process.
 	context.AfterFunc(ctx, stop)
 	klog.SetLogger(logr.Discard()) // the output already says what the client would log
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
