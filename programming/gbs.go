@@ -80,7 +80,8 @@ func ParseID(s string) (string, error) {
 	return sysfs.ParseID(strings.ReplaceAll(s, "-", ""))
 }
 
-// ends translates a read error. If err says that the data has ended, it returns an error with the given format instead.
+// ends replaces an error which says that the data has ended with an error of the given format. It returns other errors
+// unchanged.
 func ends(err error, format string, args ...any) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf(format, args...)

@@ -298,7 +298,7 @@ func regionNames(store *os.Root, interfaceID string) ([]string, error) {
 	return names(region)
 }
 
-// Entry is a file in the store.
+// Entry is a bitstream file in the store, or an interface directory that was rejected.
 type Entry struct {
 	Path      string
 	Bitstream *Bitstream // closed; nil if Err is set
