@@ -23,8 +23,9 @@ type Collect struct {
 	// Age is how long files are kept after they were last needed. It must be at least MinAge. 0 keeps files no matter
 	// how old they are.
 	Age time.Duration
-	// MaxSize limits the total size, in bytes, of the files that keep has installed. Past that, the files that have
-	// been unneeded the longest are removed, but none before MinAge. 0 means no limit.
+	// MaxSize limits the total size, in bytes, of the files that keep has installed. Above this limit, the files that
+	// haven't been needed for the longest time are removed, provided that they haven't been needed for at least MinAge.
+	// 0 means no limit.
 	MaxSize int64
 	// Loaded returns the IDs of the AFUs that are loaded on the node's cards. If it fails, nothing is removed.
 	Loaded func() ([]string, error)

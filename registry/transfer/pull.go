@@ -197,7 +197,8 @@ func PartName(d artifact.Description) string {
 	return partPrefix + digest.FromString(d.InterfaceID+" "+d.ID()+" "+d.File.String()).Encoded() + "." + d.Format
 }
 
-// openPart opens an earlier pull's file, or creates the file. It waits until no other pull is using it.
+// openPart opens the file that an earlier pull was downloading to, or creates it. It waits until no other pull is using
+// the file.
 func (c *Client) openPart(ctx context.Context, dir *os.Root, d artifact.Description) (_ *part, err error) {
 	p := &part{Description: d, dir: dir, name: PartName(d)}
 	p.path = filepath.Join(dir.Name(), p.name)
