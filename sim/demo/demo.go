@@ -92,7 +92,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 	return err
 }
 
-// stage contains the simulated parts, which the steps change.
+// stage contains the simulated node and kubelet, which the steps change.
 type stage struct {
 	Options
 	out       io.Writer

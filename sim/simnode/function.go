@@ -186,8 +186,8 @@ func (n *Node) loadVFIO(t *tree) {
 	t.link(n.sys("devices/virtual/misc/vfio"), class)
 }
 
-// unbindFunction unbinds a function's driver and then calls the callback. The links are removed immediately. If a
-// process is using the function's group, the rest is deferred until EndUse.
+// unbindFunction unbinds a function's driver and then calls the callback. The driver's links are removed immediately,
+// but if a process is using the function's group, the rest of the work is deferred until EndUse.
 func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	f, dir := c.Function, n.CardDir(c.Address)
 	was := f.Driver

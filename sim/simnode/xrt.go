@@ -26,7 +26,7 @@ const (
 	drm        = "drm"
 )
 
-// resetFiles lists the files and directories that xocl removes for a reset, after drm.
+// resetFiles lists the files and directories that xocl removes for a reset, once it has removed drm.
 var resetFiles = []string{"dev_offline", "device_bad_state", "ready", "interface_uuids", "logic_uuids", rom, firewall}
 
 // renderNode returns the name of the function's render node. The function must be bound to xocl.
