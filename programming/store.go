@@ -161,7 +161,7 @@ func removeLeft(region *os.Root) {
 	}
 }
 
-// copyInto copies the file to path, which is in region. The copy appears there atomically.
+// copyInto copies the bitstream's file to path, which is in region. The copy appears there atomically.
 func (b *Bitstream) copyInto(ctx context.Context, region *os.Root, path string, force bool) error {
 	temporary := temporaryPrefix + rand.Text() // unique, because another Install may be running
 	err := b.copyTo(ctx, region, temporary)

@@ -40,8 +40,8 @@ const (
 )
 
 // CanPull finds out whether it is safe to pull a card out of a node. Only a pod that can see the node's processes can
-// tell. So CanPull creates one, waits up to f.Limit for its answer, and removes it, even if ctx is done. It calls tell
-// whenever the pod's state changes.
+// find this out, so CanPull creates such a pod, waits up to f.Limit for its answer, and removes it, even if ctx is
+// done. It calls tell whenever the pod's state changes.
 func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string)) (a PullAnswer, err error) {
 	plugin, err := f.podOf(ctx, node)
 	if err != nil {
@@ -100,8 +100,8 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	return parsePull(text, card, code)
 }
 
-// podOf returns the plugin's pod on a node, which might not be running. It returns an error unless exactly one release
-// has a pod on the node.
+// podOf returns the plugin's pod on a node, even if the pod isn't running. It returns an error unless exactly one
+// release has a pod on the node.
 func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 	pods, err := f.list(ctx, []string{node})
 	if err != nil {
@@ -288,8 +288,8 @@ func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 	}
 }
 
-// unlessCreated returns t. However, if t would make the kubelet create a missing directory, it returns the type that
-// requires the directory to exist.
+// unlessCreated returns t or, if t would make the kubelet create a missing directory, the type that requires the
+// directory to exist.
 func unlessCreated(t *corev1.HostPathType) *corev1.HostPathType {
 	if directory := corev1.HostPathDirectory; t != nil && *t == corev1.HostPathDirectoryOrCreate {
 		return &directory

@@ -95,8 +95,8 @@ func object(keys map[string]Shape) Shape {
 	}
 }
 
-// mapping returns a shape that keeps an object's entries whose keys the first shape keeps. The second shape determines
-// what is kept of their values.
+// mapping returns a shape that keeps an object's entries whose keys match the first shape. The second shape determines
+// what is kept of the entries' values.
 func mapping(key, value Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.(map[string]any)

@@ -40,7 +40,8 @@ var (
 	seconds = text(`([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,6}`)
 )
 
-// offered keeps resource names that the program chose. It replaces names chosen by an administrator with aliases.
+// offered is the shape of a resource name. It keeps a name that the program chose, and replaces a name chosen by an
+// administrator with an alias.
 func offered(r *Redactor, v any) (any, bool) {
 	if name, _ := v.(string); chosen.MatchString(name) {
 		return name, true

@@ -151,7 +151,7 @@ func (c Card) Port(number int) (Port, error) {
 		number, c.ID(), cmp.Or(strings.Join(numbers, ", "), "none"))
 }
 
-// absent is an [fs.ErrNotExist] with its own message.
+// absent is an error that matches [fs.ErrNotExist] but has its own message.
 type absent string
 
 func absentf(format string, args ...any) error { return absent(fmt.Sprintf(format, args...)) }

@@ -34,9 +34,9 @@ type Hook struct {
 	// Parse parses the arguments of one of the hook's entries in config.json, starting with the program's name.
 	Parse func(args []string) (Flags, error)
 
-	// Always programs ports even if they already report the requested AFU. The ID that a port reports comes from its
-	// bitstream, so a pod that was able to program the card may have left a different bitstream with the same ID
-	// behind.
+	// Always means that ports are programmed even if they already report the requested AFU. The ID that a port reports
+	// comes from its bitstream, so a pod that was able to program the card may have left a different bitstream with the
+	// same ID behind.
 	Always bool
 
 	Host    fpga.Host
@@ -150,8 +150,9 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 // container's device nodes for ports.
 func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 	p := at.placement
-	// Once a card is gone, the kernel reuses its ports' numbers for other cards. If the daemon wasn't running at the
-	// time, the CDI spec may be outdated and give the container another pod's port.
+	// Check that the container has the port. Once a card is gone, the kernel reuses its ports' numbers for other cards,
+	// so if the daemon wasn't running at the time, the CDI spec may be outdated and give the container another pod's
+	// port.
 	if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
 		return fmt.Errorf("card %s: the CDI spec is outdated, so the container has %s instead of %s: check that the device plugin, or the DRA driver, runs",
 			p.card.ID(), strings.Join(nodes, ", "), p.port.Name)

@@ -143,7 +143,7 @@ func (c *Cluster) SetObject(path, text string) {
 	c.objects[path] = text
 }
 
-// object returns a handler that serves a resource's objects.
+// object returns a handler that serves a resource's objects, which are set with SetObject.
 func (c *Cluster) object(resource string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		verb := "get"
