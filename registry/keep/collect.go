@@ -36,8 +36,8 @@ type Collect struct {
 // option, a file's access time can be up to a day old.
 const MinAge = 24 * time.Hour
 
-// collectAll collects every hour until ctx is done. It waits an hour before it starts, because the clock may be wrong
-// after a boot.
+// collectAll calls collect every hour until ctx is done. It waits an hour before it starts, because the clock may be
+// wrong after a boot.
 func (k *Keeper) collectAll(ctx context.Context) {
 	for backoff.Wait(ctx, time.Hour) {
 		if err := k.collect(ctx); err != nil && ctx.Err() == nil {
@@ -47,7 +47,7 @@ func (k *Keeper) collectAll(ctx context.Context) {
 }
 
 // collect removes partial downloads that won't be resumed, and the files that [Collect] selects. It continues after an
-// error, because the disk may be full.
+// error, because if the disk is full, removing files helps.
 func (k *Keeper) collect(ctx context.Context) error {
 	if err := k.open(); err != nil {
 		return err

@@ -152,8 +152,8 @@ func removeParts(dir *os.Root, except ...string) error {
 	return nil
 }
 
-// stored returns the bitstream, closed, if the store already has the same file. It returns nil if the store doesn't
-// have the bitstream, and an error if the store has a different file for it.
+// stored returns the bitstream that d describes, closed, if the store already has the same file. It returns nil if the
+// store doesn't have the bitstream, and an error if the store has a different file for it.
 func stored(ctx context.Context, store programming.Store, d artifact.Description) (*programming.Bitstream, error) {
 	b, err := store.Lookup(d.InterfaceID, d.ID())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -22,8 +22,8 @@ type step struct {
 	// await waits for the effect of the change. It returns the kubelet's state and when the kubelet reached that state,
 	// even if it also returns an error.
 	await func(ctx context.Context) (received string, at time.Time, err error)
-	// least is the minimum time that the step must take. It isn't 0 for a recovery, because a recovered device stays
-	// unhealthy during the hold.
+	// least is the minimum duration of the step. It isn't 0 for a recovery, because a recovered device stays unhealthy
+	// during the hold.
 	least time.Duration
 }
 

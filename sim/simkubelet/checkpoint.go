@@ -40,7 +40,7 @@ type podDevicesEntry struct {
 	AllocResp     []byte             // a marshaled ContainerAllocateResponse
 }
 
-// has reports whether the entry is for the resource and includes any of the devices.
+// has reports whether the entry is for the resource and includes any of the given devices.
 func (e podDevicesEntry) has(resource string, ids []string) bool {
 	if e.ResourceName != resource {
 		return false
@@ -104,9 +104,9 @@ func (k *Kubelet) AllocatedByOldDaemon(resource string, nodes []string, ids ...s
 	return k.Allocated(resource, answer, ids...)
 }
 
-// End ends all of the resource's allocations that include any of the devices, such as an init container's. As in the
-// kubelet, these allocations stay in the checkpoint until the file is next written. For a pod that the pod-resources
-// API lists, use [PodResources.Release].
+// End ends all of the resource's allocations that include any of the given devices, for example an init container's
+// allocation. As in the kubelet, these allocations stay in the checkpoint until the file is next written. For a pod
+// that the pod-resources API lists, use [PodResources.Release].
 func (k *Kubelet) End(resource string, ids ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

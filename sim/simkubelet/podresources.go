@@ -135,7 +135,7 @@ func (p *PodResources) AwaitAsked(ctx context.Context, n int) error {
 	return nil
 }
 
-// refusing is a listener that closes the connections it accepts while Refuse is set.
+// refusing is a listener that closes the connections it accepts while [PodBehaviour.Refuse] is set.
 type refusing struct {
 	*net.UnixListener
 	p *PodResources

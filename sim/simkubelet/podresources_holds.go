@@ -20,7 +20,7 @@ func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...s
 	})
 }
 
-// HoldClaim makes the container hold a claim's devices. devices contains their names in the pool.
+// HoldClaim makes the container hold a claim's devices. devices contains the devices' names in the pool.
 func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string, devices ...string) {
 	p.change(func() {
 		for _, device := range devices {

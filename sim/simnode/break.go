@@ -165,7 +165,7 @@ func (n *Node) device(text string) (*plugged, int, error) {
 	return c, port, nil
 }
 
-// Break makes a device unhealthy for the given reason or, if reason is "", for the first one that applies to the
+// Break makes a device unhealthy for the given reason or, if reason is "", for the first reason that applies to the
 // device.
 func (n *Node) Break(device, reason string) error {
 	c, port, err := n.device(device)
@@ -229,7 +229,7 @@ func (n *Node) startReset(c *plugged, _ int) error { return n.BeginReset(c.Addre
 
 func (n *Node) loadImage(c *plugged, _ int) error { return n.Remove(c.Address) }
 
-// silence makes all reads from config space return ones.
+// silence makes every read from config space return all ones.
 func (n *Node) silence(c *plugged, _ int) error {
 	return n.SetFile(n.config(c), strings.Repeat("\xff", 64))
 }

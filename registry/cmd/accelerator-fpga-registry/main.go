@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// short cuts text, which may come from a registry, to a single line of limited length.
+// short returns text as a single line of limited length, because the text may come from a registry.
 func short(text string) string {
 	const longest = 1000
 	if len(text) > longest {
