@@ -75,8 +75,8 @@ func readText(r io.ReaderAt, sections map[string]section, name string) (string, 
 	return strings.Trim(string(b), "\x00 \t\r\n"), nil
 }
 
-// ParseFileID parses an ID that the store uses as a file name: an AFU's ID or an AOCX's hash. It allows the same
-// lengths as afuId in Intel's AcceleratorFunction.
+// ParseFileID parses an ID that the store uses as a file name: an AFU's ID or an AOCX's hash. It accepts the same
+// lengths as the afuId field of Intel's AcceleratorFunction.
 func ParseFileID(s string) (string, error) {
 	hash := strings.ToLower(s)
 	if len(hash) < 8 || len(hash) > 40 || strings.Trim(hash, "0123456789abcdef") != "" {
@@ -98,8 +98,8 @@ func openGzip(r io.ReaderAt, gz section) (gbsHeader, io.Reader, error) {
 	return h, in, nil
 }
 
-// unpackAOCX writes the raw bitstream in a gzip section to w, and returns the GBS header and the number of bytes
-// written. It fails if the bitstream is larger than [MaxSize] or ctx is done.
+// unpackAOCX unpacks the raw bitstream in an AOCX's gzip section into w, and returns the GBS header and the number of
+// bytes written. It fails if the bitstream is larger than [MaxSize] or ctx is done.
 func unpackAOCX(ctx context.Context, r io.ReaderAt, gz section, w io.Writer) (gbsHeader, int64, error) {
 	h, in, err := openGzip(r, gz)
 	if err != nil {

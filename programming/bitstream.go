@@ -13,8 +13,8 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 )
 
-// MaxSize is the maximum size in bytes of a file, and of the raw bitstream in it. The largest bitstreams we know of are
-// about 200 MiB.
+// MaxSize is the maximum size in bytes of a bitstream file, and of the raw bitstream in it. The largest bitstreams we
+// know of are about 200 MiB.
 const MaxSize = 512 << 20
 
 // Bitstream formats, which double as file extensions.
@@ -182,8 +182,8 @@ type Mapping struct {
 	pages []byte
 }
 
-// Map maps the raw bitstream into memory. An AOCX is first unpacked into an unlinked file in the store, which is
-// created if necessary. If ctx is done before the AOCX has been unpacked, Map returns an error.
+// Map maps the raw bitstream into memory. An AOCX is first unpacked into an unlinked file in the store, which Map
+// creates if necessary. If ctx is done before the AOCX has been unpacked, Map returns an error.
 func (b *Bitstream) Map(ctx context.Context, s Store) (*Mapping, error) {
 	if b.Format == GBS {
 		return mapFile(b.Path, b.file, b.part)

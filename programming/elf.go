@@ -126,7 +126,7 @@ func (f *elfFile) name(header []byte, most int) (string, error) {
 	return string(b), nil
 }
 
-// section64 is a section as given in the file, whose offset and size haven't been checked.
+// section64 contains a section's offset and size as given in the file, before they have been checked.
 type section64 struct {
 	offset, size uint64
 }

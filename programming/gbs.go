@@ -80,7 +80,7 @@ func ParseID(s string) (string, error) {
 	return sysfs.ParseID(strings.ReplaceAll(s, "-", ""))
 }
 
-// ends translates a read error. If err says that the data has ended, it returns an error with the given format instead.
+// ends returns an error of the given format if err says that the data has ended. Otherwise, it returns err.
 func ends(err error, format string, args ...any) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf(format, args...)

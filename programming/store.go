@@ -161,7 +161,7 @@ func removeLeft(region *os.Root) {
 	}
 }
 
-// copyInto copies the file to path, which is in region. The copy appears there atomically.
+// copyInto copies the bitstream's file to path, which is in region. The copy appears there atomically.
 func (b *Bitstream) copyInto(ctx context.Context, region *os.Root, path string, force bool) error {
 	temporary := temporaryPrefix + rand.Text() // unique, because another Install may be running
 	err := b.copyTo(ctx, region, temporary)
@@ -298,7 +298,7 @@ func regionNames(store *os.Root, interfaceID string) ([]string, error) {
 	return names(region)
 }
 
-// Entry is a file in the store.
+// Entry is a bitstream file in the store, or an interface directory that was rejected.
 type Entry struct {
 	Path      string
 	Bitstream *Bitstream // closed; nil if Err is set

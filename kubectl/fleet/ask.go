@@ -14,14 +14,14 @@ import (
 // parallel is how many nodes are queried at a time.
 const parallel = 64
 
-// Answer is what a pod answered.
+// Answer is the result of querying a pod: the daemon's state or an error.
 type Answer struct {
 	Target
 	State State
 	Err   error // if nil, State is valid
 }
 
-// Ask queries all targets' state, many at a time. It returns the answers in the order of targets.
+// Ask queries the state of all targets, many of them at a time, and returns the answers in the order of targets.
 func (f *Fleet) Ask(ctx context.Context, targets []Target) []Answer {
 	answers := make([]Answer, len(targets))
 	var mu sync.Mutex
@@ -65,8 +65,8 @@ func isFinal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, ErrRefused) || errors.Is(err, errNoPod) || errors.Is(err, errOlder)
 }
 
-// await waits a while for the target's release to have a running pod on the node. ok is false if it still doesn't have
-// one.
+// await waits briefly for the target's release to have a running pod on the node, and returns that pod. ok is false if
+// there still isn't one.
 func (f *Fleet) await(ctx context.Context, t Target) (again Target, ok bool) {
 	if t.Node == "" { // the pod hasn't been scheduled
 		return t, false
@@ -96,7 +96,7 @@ func (f *Fleet) await(ctx context.Context, t Target) (again Target, ok bool) {
 	return t, false
 }
 
-// state runs `devices -o state` in a pod.
+// state runs `devices -o state` in a pod, and returns the parsed output.
 func (f *Fleet) state(ctx context.Context, t Target) (State, error) {
 	if t.Problem != nil {
 		return State{}, t.Problem

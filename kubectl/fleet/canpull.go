@@ -25,7 +25,7 @@ type PullAnswer struct {
 	Reasons []PullReason `json:"reasons"`
 }
 
-// PullReason is a reason for an answer.
+// PullReason is one of the reasons for a [PullAnswer], with what the user can do about it.
 type PullReason struct {
 	Answer string `json:"answer"` // no, unknown or yes
 	What   string `json:"what"`
@@ -40,8 +40,8 @@ const (
 )
 
 // CanPull finds out whether it is safe to pull a card out of a node. Only a pod that can see the node's processes can
-// tell. So CanPull creates one, waits up to f.Limit for its answer, and removes it, even if ctx is done. It calls tell
-// whenever the pod's state changes.
+// find this out, so CanPull creates such a pod, waits up to f.Limit for its answer, and removes it, even if ctx is
+// done. It calls tell whenever the pod's state changes.
 func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string)) (a PullAnswer, err error) {
 	plugin, err := f.podOf(ctx, node)
 	if err != nil {
@@ -100,7 +100,8 @@ func (f *Fleet) CanPull(ctx context.Context, node, card string, tell func(string
 	return parsePull(text, card, code)
 }
 
-// podOf returns the plugin's pod on a node. There must be exactly one. It might not be running.
+// podOf returns the plugin's pod on a node, even if the pod isn't running. It returns an error unless exactly one
+// release has a pod on the node.
 func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 	pods, err := f.list(ctx, []string{node})
 	if err != nil {
@@ -121,7 +122,8 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 	case !slices.ContainsFunc(found.Spec.Containers, isPlugin):
 		return nil, fmt.Errorf("%s: pod %s has no container %s", node, names[0], container)
 	case !slices.ContainsFunc(found.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }):
-		// Anyone who can create a pod can give it these labels, but not everyone is allowed to mount host directories.
+		// Anyone who can create a pod can give it the plugin's labels, but not everyone is allowed to mount host
+		// directories.
 		return nil, fmt.Errorf("%s: pod %s has no directory of the node, so it is not that of the plugin: choose one with --namespace or --selector", node, names[0])
 	}
 	return &found, nil
@@ -129,7 +131,8 @@ func (f *Fleet) podOf(ctx context.Context, node string) (*corev1.Pod, error) {
 
 func isPlugin(c corev1.Container) bool { return c.Name == container }
 
-// untilEnded waits for a pod to end, and returns its container's exit code, which is 0 or 1. Anything else is an error.
+// untilEnded waits for a pod to end, and returns its container's exit code, which is 0 or 1. If the pod ends in any
+// other way, untilEnded returns an error.
 func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(string)) (code int32, err error) {
 	last := "Pending"
 	for {
@@ -165,7 +168,7 @@ func (f *Fleet) untilEnded(ctx context.Context, pod *corev1.Pod, tell func(strin
 	}
 }
 
-// hopeless lists containers' waiting reasons that won't go away by themselves.
+// hopeless lists the reasons for a container's waiting state that won't go away by themselves.
 var hopeless = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
 // stateOf describes a pod's state. end is non-nil once the pod has produced an answer, and err is non-nil if it never
@@ -285,8 +288,8 @@ func pullPod(plugin *corev1.Pod, card string, limit time.Duration) *corev1.Pod {
 	}
 }
 
-// unlessCreated returns t, unless t would make the kubelet create the directory. It then returns a type that requires
-// the directory to exist.
+// unlessCreated returns t or, if t would make the kubelet create a missing directory, the type that requires the
+// directory to exist.
 func unlessCreated(t *corev1.HostPathType) *corev1.HostPathType {
 	if directory := corev1.HostPathDirectory; t != nil && *t == corev1.HostPathDirectoryOrCreate {
 		return &directory

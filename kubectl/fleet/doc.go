@@ -7,10 +7,10 @@
 //
 // # Which pods
 //
-// [Selector] finds the pods that were installed by the charts, the manifests and the operator, for both APIs. If a node
-// has two pods of the same release, as it does during an upgrade, only one of them is queried. If it has pods of two
-// releases, both releases are queried. A driver that only finishes an earlier installation's claims (dra.finishClaims)
-// doesn't have any devices, so it isn't queried.
+// [Selector] finds the pods that were installed by the charts, the manifests and the operator, for the device plugin
+// API and for DRA. If a node has two pods of the same release, as it does during an upgrade, only one of them is
+// queried. If it has pods of two releases, both releases are queried. A driver that only finishes an earlier
+// installation's claims (dra.finishClaims) doesn't have any devices, so it isn't queried.
 //
 // # What a node can do
 //
@@ -20,5 +20,5 @@
 // # What may block
 //
 // A [Fleet] owns no state, and is safe for concurrent use. Its methods block until the API server and the nodes have
-// answered. They wait up to Limit for each node, and until ctx is done for the API server.
+// answered. They wait up to Limit for each node. For the API server, they wait until ctx is done.
 package fleet

@@ -19,7 +19,7 @@ const (
 	retryFinal = 5 * time.Minute  // the same after an error that only a new pod or the administrator can fix
 )
 
-// Change is a change to a fleet.
+// Change is a change that [Fleet.Follow] reports, such as a new answer from a release's pod on a node.
 type Change struct {
 	Key    string // identifies a release on a node. If "", Err says why the pods aren't known, or is nil if they are.
 	Answer        // the newest answer or error
@@ -30,8 +30,8 @@ type Change struct {
 // an answer, until ctx is done. It returns an error only if it can't list the pods at the start. Several goroutines
 // call report concurrently.
 //
-// A command in each pod waits for changes. While there aren't any, this costs the node next to nothing, and the API
-// server an idle connection.
+// Follow runs a command in each pod that waits for changes. While nothing changes, each command costs its node next to
+// nothing, and the API server an idle connection.
 func (f *Fleet) Follow(ctx context.Context, nodes []string, report func(Change)) error {
 	targets, err := f.Targets(ctx, nodes...)
 	if err != nil {
@@ -119,8 +119,9 @@ func (o *follower) answer(state State, err error) {
 	}
 }
 
-// follow reports a pod's changes until ctx is done. Each command takes up a slot until its first answer. If a command
-// fails, follow sends to the failed channel, unless the pod's commands have already failed many times.
+// follow runs one command after another in a pod and reports the changes that they print, until ctx is done. Each
+// command takes up a slot until its first answer. If a command fails, follow sends to the failed channel, so that the
+// pods are listed again, unless the pod's commands have already failed many times.
 func (f *Fleet) follow(ctx context.Context, o *follower, slots, failed chan struct{}) {
 	if o.Problem != nil {
 		o.answer(State{}, o.Problem)
@@ -206,9 +207,9 @@ func (f *Fleet) stream(ctx context.Context, t Target, line func([]byte) error) e
 			cancel(err)
 		}
 	}, full: func() { cancel(errTooLarge) }}
-	// A command keeps running in its pod when the client is gone, so it has to end by itself. The time is random, so
-	// that 1000 commands don't all end at once. We need a timer here too, because if the node has died, we never hear
-	// that the command has ended.
+	// A command keeps running in its pod when the client is gone, so give it a time limit. The limit is random, so that
+	// 1000 commands don't all end at once. We need a timer here too, because if the node has died, we never hear that
+	// the command has ended.
 	during := f.lasting + rand.N(f.lasting/2)
 	over := time.AfterFunc(during+f.Limit, func() { cancel(errOver) })
 	defer over.Stop()

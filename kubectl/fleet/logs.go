@@ -47,7 +47,7 @@ func LogsOf(pods ...corev1.Pod) (logs []Log) {
 // Open opens a log.
 func (f *Fleet) Open(ctx context.Context, l Log) (io.ReadCloser, error) { return f.open(ctx, l, nil) }
 
-// Tail opens a log's last lines.
+// Tail is like Open, but reads only the given number of lines from the end of the log.
 func (f *Fleet) Tail(ctx context.Context, l Log, lines int64) (io.ReadCloser, error) {
 	return f.open(ctx, l, &lines)
 }

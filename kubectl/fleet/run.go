@@ -65,7 +65,7 @@ func (f *Fleet) run(ctx context.Context, t Target, stdout io.Writer, args ...str
 }
 
 // executor returns an executor for a command in a pod. Like kubectl, it uses a websocket, and falls back to SPDY if a
-// proxy or the API server doesn't support that.
+// proxy or the API server doesn't support websockets.
 func (f *Fleet) executor(t Target, args []string) (remotecommand.Executor, error) {
 	url := f.client.RESTClient().Post().Resource("pods").Namespace(t.Namespace).Name(t.Pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
@@ -86,8 +86,7 @@ func (f *Fleet) executor(t Target, args []string) (remotecommand.Executor, error
 
 var errTooLarge = fmt.Errorf("its answer has more than %d MiB, and is not that of the plugin", maxOutput>>20)
 
-// frugal makes io.Copy use a small buffer when it writes to the writer, because the buffer lives as long as the
-// command.
+// frugal is a writer for which io.Copy uses only a small buffer, because the buffer lives as long as the command.
 type frugal struct{ io.Writer }
 
 func (f frugal) ReadFrom(r io.Reader) (int64, error) {
@@ -111,12 +110,12 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.kept.Write(p)
 }
 
-// ErrRefused is wrapped by errors that mean that the user lacks a permission or that a policy rejected the request. The
-// error's text contains the verb, the resource and the namespace, or the policy's message.
+// ErrRefused means that the user lacks a permission or that a policy rejected the request. An error that wraps it
+// contains the verb, the resource and the namespace of the request, or else the policy's message.
 var ErrRefused = errors.New("you don't have permission")
 
-// refusers lists what can reject a request besides missing permissions, and how to recognize it in the API server's
-// message.
+// refusers lists what, other than a missing permission, can make the API server reject a request, and how to recognize
+// it in the API server's message.
 var refusers = []struct{ says, who string }{
 	{"violates PodSecurity ", "Pod Security admission, by the labels of the namespace"},
 	{" quota: ", "a quota of the namespace"}, // exceeded quota, failed quota
@@ -124,7 +123,7 @@ var refusers = []struct{ says, who string }{
 }
 
 // refusal returns an error that wraps ErrRefused if the API server has rejected the request. Otherwise, it returns err.
-// It looks only at the error's text, because that is all the API server returns for exec.
+// It also looks at the error's text, because that is all the API server returns for exec.
 func refusal(err error) error {
 	if err == nil {
 		return nil

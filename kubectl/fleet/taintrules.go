@@ -14,7 +14,7 @@ import (
 const driver = "accelerator.b-com.com"
 
 // TaintRules returns the cluster's DeviceTaintRules, which keep pods away from devices. It returns nil if the API
-// server doesn't know this kind.
+// server doesn't support DeviceTaintRules.
 func (f *Fleet) TaintRules(ctx context.Context) ([]resourceapi.DeviceTaintRule, error) {
 	for _, version := range []string{"v1", "v1beta2"} { // same fields; Kubernetes 1.36 serves only v1beta2
 		text, err := f.Object(ctx, "/apis/resource.k8s.io/"+version+"/devicetaintrules", nil)

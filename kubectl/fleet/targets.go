@@ -21,10 +21,10 @@ import (
 // Selector selects the device plugin's and the DRA driver's pods by the labels that the charts set.
 const Selector = "app.kubernetes.io/name in (accelerator-device-plugin,accelerator-device-plugin-dra)"
 
-// container is the name of these pods' container.
+// container is the name of the main container in the device plugin's and the DRA driver's pods.
 const container = "accelerator-device-plugin"
 
-// Fleet queries a cluster's pods. Create it with [New], and set the exported fields before its first use.
+// Fleet queries the plugin's pods in a cluster. Create it with [New], and set the exported fields before its first use.
 type Fleet struct {
 	Limit    time.Duration         // how long to wait for a node
 	History  bool                  // whether the answers keep the cards' history, which takes up most of the memory
@@ -38,8 +38,8 @@ type Fleet struct {
 	namespace, selector string
 }
 
-// New returns a Fleet of the pods in a namespace that match a label selector. If namespace is "", it covers all
-// namespaces. If selector is "", it is [Selector].
+// New returns a Fleet of the pods in a namespace that match a label selector. If namespace is "", the Fleet covers all
+// namespaces. If selector is "", New uses [Selector].
 func New(config *rest.Config, namespace, selector string) (*Fleet, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // no limit, because a command sends only a few requests

@@ -40,10 +40,10 @@ func (r *Redactor) Alias(kind, name string) string {
 	return r.aliases[key]
 }
 
-// Shape returns the part of a JSON value to keep. ok is false if nothing is kept.
+// Shape is a function that returns which part of a JSON value to keep. ok is false if nothing is kept.
 type Shape func(r *Redactor, v any) (kept any, ok bool)
 
-// JSON returns the part of a JSON document to keep. Its errors don't quote the document.
+// JSON returns the part of a JSON document that the shape keeps. Its errors don't quote the document.
 func (r *Redactor) JSON(shape Shape, text []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -58,7 +58,8 @@ func (r *Redactor) JSON(shape Shape, text []byte) ([]byte, error) {
 
 var errNotJSON = errors.New("its text cannot be parsed, so it could not be redacted")
 
-// anyOf keeps what the first matching shape keeps. A shape that keeps only [Removed] doesn't match.
+// anyOf returns a shape that keeps what the first matching shape keeps. A shape that keeps only [Removed] doesn't
+// match.
 func anyOf(shapes ...Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		var last any
@@ -74,7 +75,8 @@ func anyOf(shapes ...Shape) Shape {
 	}
 }
 
-// object keeps only the given keys, each according to its shape.
+// object returns a shape that keeps only the given keys of an object. Each key's shape determines what is kept of its
+// value.
 func object(keys map[string]Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.(map[string]any)
@@ -93,8 +95,8 @@ func object(keys map[string]Shape) Shape {
 	}
 }
 
-// mapping keeps an object's entries whose keys match the first shape. The second shape determines what is kept of their
-// values.
+// mapping returns a shape that keeps an object's entries whose keys match the first shape. The second shape determines
+// what is kept of the entries' values.
 func mapping(key, value Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.(map[string]any)
@@ -113,7 +115,7 @@ func mapping(key, value Shape) Shape {
 	}
 }
 
-// list keeps a list. The shape determines what is kept of its elements.
+// list returns a shape for lists. The given shape determines what is kept of each element.
 func list(of Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		from, ok := v.([]any)
@@ -130,7 +132,7 @@ func list(of Shape) Shape {
 	}
 }
 
-// text keeps a string if it is empty or pattern matches all of it.
+// text returns a shape that keeps a string if it is empty or pattern matches all of it.
 func text(pattern string) Shape {
 	re := regexp.MustCompile(`^(?:` + pattern + `)$`)
 	return func(_ *Redactor, v any) (any, bool) {
@@ -142,7 +144,7 @@ func text(pattern string) Shape {
 	}
 }
 
-// words keeps a string if it is empty or one of the given words.
+// words returns a shape that keeps a string if it is empty or one of the given words.
 func words(all ...string) Shape {
 	return func(_ *Redactor, v any) (any, bool) {
 		s, ok := v.(string)
@@ -153,7 +155,7 @@ func words(all ...string) Shape {
 	}
 }
 
-// alias replaces names with aliases.
+// alias returns a shape that replaces a name with its alias.
 func alias(kind string) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		s, ok := v.(string)
@@ -169,7 +171,7 @@ func number(_ *Redactor, v any) (any, bool) {
 	return v, ok && len(n) < 30 || v == nil
 }
 
-// yamlText applies a shape to the value of a string that contains YAML.
+// yamlText returns a shape for strings that contain YAML. The given shape determines what is kept of the YAML.
 func yamlText(shape Shape) Shape {
 	return func(r *Redactor, v any) (any, bool) {
 		text, ok := v.(string)
@@ -213,8 +215,8 @@ func phrasesOf(_ *Redactor, v any) (any, bool) {
 	return s, ok
 }
 
-// Log returns the part of a daemon's log to keep: the parts of log lines that their shape keeps, and the code positions
-// in crash reports.
+// Log returns the part of a daemon's log to keep: what the shape for log lines keeps of each line, and the code
+// positions in crash reports.
 func (r *Redactor) Log(log []byte) []byte {
 	var out bytes.Buffer
 	lost := 0

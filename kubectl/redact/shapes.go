@@ -40,7 +40,8 @@ var (
 	seconds = text(`([0-9]{1,9}(\.[0-9]{1,9})?(ns|us|µs|ms|s|m|h)){1,6}`)
 )
 
-// offered keeps resource names that the program chose, and replaces names that an administrator chose with aliases.
+// offered is the shape of a resource name. It keeps a name that the program chose, and replaces a name chosen by an
+// administrator with an alias.
 func offered(r *Redactor, v any) (any, bool) {
 	if name, _ := v.(string); chosen.MatchString(name) {
 		return name, true
@@ -192,8 +193,8 @@ var Pod = object(map[string]Shape{
 	}),
 })
 
-// Node is the shape of a node: what the kubelet reports about it. Resources keep the aliases that they got in parts
-// redacted earlier. Other resources whose names an administrator chose are left out.
+// Node is the shape of a Node object. Resources that already have an alias, from a part redacted earlier, are kept
+// under that alias. Other resources whose names an administrator chose are left out.
 var Node = func() Shape {
 	known := func(r *Redactor, v any) (any, bool) {
 		name, _ := v.(string)

@@ -17,9 +17,9 @@ import (
 // A node that didn't answer has a single row, with the key error.
 type Row = map[string]any
 
-// Devices returns the devices in all answers, and empty slots that are cordoned, whose health is "absent". If unhealthy
-// is true, it returns only devices that aren't healthy or that a rule taints. The names of the rules that taint a
-// device are in its taintRules key.
+// Devices returns a row for each device in the answers, and a row with the health "absent" for each empty slot that is
+// cordoned. If unhealthy is true, it leaves out healthy devices, unless a rule taints them. A device's taintRules key
+// contains the names of the rules that taint the device.
 func Devices(answers []fleet.Answer, rules []resourceapi.DeviceTaintRule, unhealthy bool) []Row {
 	var all []Row
 	for _, a := range answers {
@@ -53,7 +53,7 @@ func isEmpty(answers []fleet.Answer, node, cordoned string) bool {
 	})
 }
 
-// taints adds the names of the rules that taint a device to the device's row.
+// taints sets the row's taintRules key to the names of the rules that taint its device.
 func taints(r Row, rules []resourceapi.DeviceTaintRule) {
 	delete(r, "taintRules")
 	var names []any
@@ -98,7 +98,8 @@ func Flaps(answers []fleet.Answer, since time.Time) []Row {
 	return append(cards, failed...)
 }
 
-// of returns a row with an object's keys and the keys that describe the answer.
+// of returns the row for an object in an answer: the object's own keys, plus keys that say which pod the answer is
+// from.
 func of(a fleet.Answer, object map[string]any) Row {
 	r := Row{}
 	maps.Copy(r, object)
@@ -111,8 +112,8 @@ func of(a fleet.Answer, object map[string]any) Row {
 }
 
 // history adds a card's history since the given time to the card's row. Only some changes to a card's ports count as
-// changes to the card; the node marks the ones that do. Nodes with an older version, which doesn't count failures,
-// don't mark any changes. For them, changes at the same time are counted once.
+// changes to the card; the node marks the ones that do. A node with an older version, which doesn't count failures,
+// doesn't mark any changes; in that case, changes at the same time are counted as one.
 func history(r Row, since time.Time) {
 	var newest time.Time
 	if at, err := time.Parse(time.RFC3339Nano, text(r["lastRemoved"])); err == nil && !at.Before(since) {
@@ -224,7 +225,7 @@ func Silent(answers []fleet.Answer) string {
 	return names(nodes)
 }
 
-// names returns the first few names as a single string.
+// names returns the first few names, and how many more there are, as a single string.
 func names(all []string) string {
 	const most = 5
 	slices.Sort(all)

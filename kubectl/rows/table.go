@@ -17,12 +17,12 @@ type Column struct {
 	Cell  func(Row) string
 }
 
-// key returns a column that shows the value of a key.
+// key returns a column that shows the value of one of a row's keys.
 func key(title, name string) Column {
 	return Column{title, func(r Row) string { return Text(r[name]) }}
 }
 
-// The tables' columns. A table's last column can be long.
+// Columns of the tables. A column that can be long comes last.
 var (
 	DeviceColumns = []Column{key("NODE", "node"), key("ID", "id"), health, {"HOLDER", Holder}, key("RESOURCE", "resource"), reasons}
 	WideDevices   = []Column{

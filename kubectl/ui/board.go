@@ -34,7 +34,7 @@ type Board struct {
 	looked  chan struct{} // closed when viewers changes
 }
 
-// entry is a release on a node.
+// entry is what the board knows about a release on a node.
 type entry struct {
 	version int // board version in which the entry last changed
 	gone    bool
@@ -198,7 +198,7 @@ func summary(c fleet.Change) (node, json.RawMessage) {
 		d.More = changes[d.Card]["more"] == true
 		n.Devices = append(n.Devices, d)
 	}
-	// Sensors aren't followed: their values are from the node's latest answer.
+	// A change in a sensor's value alone isn't reported, so the values here are from the node's latest answer.
 	details, err := json.Marshal(map[string]any{"devices": c.State.Devices, "cards": c.State.Cards, "at": time.Now().UTC().Format(time.RFC3339)})
 	if err != nil { // can't happen, because the value was parsed from JSON
 		n.Error = err.Error()

@@ -6,9 +6,9 @@
 //
 // # Who may read it
 //
-// Every program on the machine can connect to the address, and so can other sites' pages in the user's browser. So each
-// path starts with a random token, and [Handler] rejects requests with a different Host or a foreign Origin. No request
-// changes anything. The page doesn't load anything from other hosts, and shows nodes' answers only as text.
+// Every program on the machine can connect to the page's address, and so can other sites' pages in the user's browser.
+// So each path starts with a random token, and [Handler] rejects requests with a different Host or a foreign Origin. No
+// request changes anything. The page doesn't load anything from other hosts, and shows nodes' answers only as text.
 //
 // # How it follows changes
 //

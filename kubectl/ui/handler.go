@@ -101,7 +101,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // an error means that the page has been closed
 }
 
-// serveEvents writes all nodes and then each change, until the page is closed.
+// serveEvents sends all nodes and then each change to the page, until the page is closed.
 func (b *Board) serveEvents(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	b.look(1)

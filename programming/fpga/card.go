@@ -47,7 +47,8 @@ func (c Card) ID() string { return strings.TrimPrefix(c.Address, "0000:") }
 //
 //	<PCI device>/<class>/<entry>N/{<port>N/, <fme>N/}
 //
-// The class directory contains a link <class>/<entry>N for each entry. Paths below an FME are [fs.Glob] patterns.
+// The class directory contains a link <class>/<entry>N for each entry. The paths interfaceID and status, which are
+// below an FME, are [fs.Glob] patterns.
 type driver struct {
 	name        string
 	pci         string // the PCI driver's name
@@ -74,7 +75,7 @@ var drivers = []*driver{
 	},
 }
 
-// place holds a card's paths. They can be found without reading any attributes.
+// place holds a card's paths, which can be found without reading any attributes.
 type place struct {
 	*driver
 	address string
@@ -150,7 +151,7 @@ func (c Card) Port(number int) (Port, error) {
 		number, c.ID(), cmp.Or(strings.Join(numbers, ", "), "none"))
 }
 
-// absent is an [fs.ErrNotExist] with its own message.
+// absent is an error that matches [fs.ErrNotExist] but has its own message.
 type absent string
 
 func absentf(format string, args ...any) error { return absent(fmt.Sprintf(format, args...)) }
@@ -176,8 +177,8 @@ func parseAddress(name string) (address string, number int) {
 	return address, number
 }
 
-// locate finds the cards and sorts them by address. It omits entries that have neither a port nor an FME, because they
-// can't be programmed, and entries that appear or disappear while it is running.
+// locate finds the cards and sorts them by address. It omits class entries that have neither a port nor an FME, because
+// they can't be programmed, and entries that appear or disappear while it is running.
 func locate(h Host) ([]place, error) {
 	var places []place
 	var errs error

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// requests describes the ioctl requests that a driver accepts for an FME. The two drivers use different numbers.
+// requests describes the ioctl requests that a driver accepts for an FME. dfl and opae use different request numbers.
 // Sources: include/uapi/linux/fpga-dfl.h (DFL_FPGA_FME_PORT_*), and FPGA_FME_PORT_* in intel-fpga.h.
 type requests struct {
 	program, release, assign uintptr
@@ -22,7 +22,7 @@ var (
 	opaeRequests = requests{program: 0xb580, release: 0xb581, assign: 0xb582, programSize: 32}
 )
 
-// programArg is dfl's struct dfl_fpga_fme_port_pr. With the status field, it is opae's struct fpga_fme_port_pr.
+// programArg is opae's struct fpga_fme_port_pr. Without the status field, it is dfl's struct dfl_fpga_fme_port_pr.
 type programArg struct {
 	size          uint32 // argsz
 	flags         uint32
@@ -32,7 +32,7 @@ type programArg struct {
 	status        uint64 // opae only: set by the driver if it returns EIO
 }
 
-// portArg is opae's struct fpga_fme_port_release and fpga_fme_port_assign.
+// portArg stands for opae's structs fpga_fme_port_release and fpga_fme_port_assign, which have the same fields.
 type portArg struct {
 	size  uint32 // argsz
 	flags uint32
@@ -50,8 +50,8 @@ func ioctlDriver(fd int, request uintptr, arg unsafe.Pointer) error {
 }
 
 // programPort asks the driver to program a port with data, which must not be in memory that Go manages. The driver
-// starts by copying data (fme_pr, dfl-fme-pr.c). fd is the open FME. text describes the card's errors, if the driver
-// returns any.
+// starts by copying data (fme_pr, dfl-fme-pr.c). fd is the FME's open device node. text describes the card's errors, if
+// the driver returns any.
 func (r requests) programPort(do ioctl, fd, port int, data []byte) (text string, err error) {
 	arg := &programArg{
 		size:          r.programSize,

@@ -32,7 +32,7 @@ type Programmer struct {
 	open open  // nil means syscall.Open
 }
 
-// ErrLoaded is returned by [Programmer.Program] if the port already has the AFU.
+// ErrLoaded is returned by [Programmer.Program] if the port already has the bitstream's AFU.
 var ErrLoaded = errors.New("the port has the AFU already")
 
 // Program programs one of a card's ports. It first waits for the FME's lock, and returns once the port has the
@@ -64,8 +64,8 @@ func (p Programmer) Assign(ctx context.Context, card Card, number int) error {
 }
 
 // within runs work, which should return when ctx is done. If work is still blocked in a request or an attribute read at
-// that point, within returns anyway, and the process should exit. The kernel holds the process's lock until the request
-// has returned.
+// that point, within returns anyway, and the process should exit. Even then, the kernel keeps the process's lock on the
+// card until the request has returned.
 func within(ctx context.Context, card Card, number int, work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -165,8 +165,8 @@ func (p Programmer) move(ctx context.Context, card Card, number int, verb string
 	if err == nil {
 		return nil
 	}
-	// Source: dfl_fpga_cdev_release_port and dfl_fpga_cdev_assign_port, drivers/fpga/dfl.c. fme_ioctl returns EINVAL
-	// instead of ENODEV.
+	// For the meaning of these errors, see dfl_fpga_cdev_release_port and dfl_fpga_cdev_assign_port in
+	// drivers/fpga/dfl.c. fme_ioctl turns ENODEV into EINVAL.
 	hint := remedy(err)
 	port, absent := t.card.Port(number)
 	switch {
@@ -220,7 +220,7 @@ func Fits(card Card, port Port, b *programming.Bitstream) error {
 	return port.AFUErr
 }
 
-// taken is a card whose lock this process holds. It was read while the lock was held.
+// taken is a card whose lock this process holds, as read after the lock was acquired.
 type taken struct {
 	place
 	card Card
@@ -271,8 +271,8 @@ func (p Programmer) openNode(dir string, flag int) (fd int, err error) {
 	case err != nil:
 		return -1, fmt.Errorf("%s: %w%s", path, err, remedy(err))
 	}
-	// The device node may have been replaced just before it was opened, or its number may have been reused for a
-	// different card.
+	// Check again, because the device node may have been replaced just before it was opened, or its number may have
+	// been reused for a different card.
 	var st syscall.Stat_t
 	err = syscall.Fstat(fd, &st)
 	if err == nil && st.Mode&syscall.S_IFMT == syscall.S_IFCHR {
@@ -303,7 +303,7 @@ func remedy(err error) string {
 	return ""
 }
 
-// explain adds what the card and its driver report, and what the user can do, to the error from a programming request.
+// explain adds to the error from a programming request what the card and its driver report, and what the user can do.
 func (t taken) explain(err error, portDir, text string) error {
 	if _, gone := os.Lstat(portDir); errors.Is(gone, fs.ErrNotExist) {
 		return fmt.Errorf("programming: %w: the card has left meanwhile", err)
@@ -316,8 +316,8 @@ func (t taken) explain(err error, portDir, text string) error {
 	case errors.Is(err, syscall.ETIMEDOUT):
 		hint = ": the card did not finish in time: it was pulled, or does not answer; reset it or its slot, or power the node off and on"
 	case errors.Is(err, syscall.EINVAL):
-		// Source: fme_pr, dfl-fme-pr.c. Either the FME is being removed, or the bridges can't be disabled because the
-		// card is dead. It can't be the port number, because the port existed a moment ago.
+		// According to fme_pr in dfl-fme-pr.c, either the FME is being removed, or the bridges can't be disabled
+		// because the card is dead. The port number can't be the cause, because the port existed a moment ago.
 		hint = ": the driver refuses the request, want a card that answers: dmesg"
 		if t.name == "opae" {
 			hint += "; or the length of the raw bitstream is not a multiple of 4"
@@ -344,7 +344,7 @@ func (t taken) managerStatus() string {
 	return ""
 }
 
-// readBack waits up to a second for the port to have the bitstream's AFU. A second is enough, because the driver
+// readBack waits up to a second for the port to report the bitstream's AFU ID. A second is enough, because the driver
 // enables the port before the request returns.
 func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bitstream) error {
 	const most, interval = time.Second, 20 * time.Millisecond
@@ -375,9 +375,9 @@ func (t taken) readBack(ctx context.Context, portDir string, b *programming.Bits
 	}
 }
 
-// Rebind returns a shell command that unbinds and rebinds the card's driver, which enables the card's ports. After a
-// programming failure, a dfl port stays disabled until its driver is rebound (disable_count, dfl-afu-main.c). After
-// Assign, the port doesn't have a driver.
+// Rebind returns a shell command that unbinds and rebinds the card's driver, which enables the card's ports. This is
+// needed after a programming failure, because a dfl port stays disabled until its driver is rebound (disable_count,
+// dfl-afu-main.c), and after Assign, because the port doesn't have a driver then.
 func (c Card) Rebind() string {
 	i := slices.IndexFunc(drivers, func(d *driver) bool { return d.name == c.Driver })
 	return fmt.Sprintf("for f in unbind bind; do echo %s > /sys/bus/pci/drivers/%s/$f; done", c.Address, drivers[max(i, 0)].pci)

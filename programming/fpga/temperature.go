@@ -25,8 +25,9 @@ const longestReading = 2 * time.Second
 // Check returns an error if the card is too hot. It reads the sensors of the card's FME and of the board's controller
 // for up to 2 s, or until ctx is done. If a read is still blocked by then, its goroutine is abandoned.
 //
-// Sensors that can't be read in that time are ignored, because this says nothing about the card: the driver of the
-// board's controller may be missing, or busy with an update. The card also has its own protection.
+// Sensors that can't be read in that time are ignored, because a failure to read them says nothing about the card: the
+// driver of the board's controller may be missing, or busy with an update. The card also protects itself against
+// overheating.
 func (m MaxTemperature) Check(ctx context.Context, h Host, card Card) error {
 	if m.Off {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming/fpga"
 )
 
-// placement is a pair with the card and port assigned to it.
+// placement is a requested pair of interface and AFU, with the card and port assigned to it.
 type placement struct {
 	pair
 	card   fpga.Card
@@ -19,9 +19,9 @@ type placement struct {
 	device string // for the log: the ID of the allocated device, which is the card or one of its ports
 }
 
-// assign assigns a card to each pair, and returns the placements in the order of pairs. Each card must have a port, and
-// gets at most one pair. A card that already has one of the requested AFUs keeps it. The remaining pairs get the
-// remaining cards, in order.
+// assign assigns a card to each requested pair of interface and AFU, and returns the placements in the order of pairs.
+// Each card must have a port, and gets at most one pair. A card that already has one of the requested AFUs keeps it.
+// The remaining pairs get the remaining cards, in order.
 //
 // The result must stay the same while the cards are being programmed. So assign first decides which AFU each card gets,
 // treating equal pairs as one, and then distributes those cards among the equal pairs. The first step loops over the

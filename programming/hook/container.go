@@ -111,7 +111,7 @@ type pair struct {
 	afu         string // 8 to 40 lower-case hex digits: an AFU's id or an AOCX's hash
 }
 
-// pairs returns the pairs in the container's environment, sorted by number.
+// pairs returns the pairs of variables FPGA_REGION_n and FPGA_AFU_n in the container's environment, sorted by n.
 func (c config) pairs() ([]pair, error) {
 	if c.Process == nil || c.Process.Env == nil {
 		return nil, errors.New("process.env: found none, want the environment of the container")
@@ -161,8 +161,7 @@ func (c config) pairs() ([]pair, error) {
 	return pairs, nil
 }
 
-// numbered returns the decimal number that follows prefix in name. For other names, which the hook ignores, it returns
-// false.
+// numbered returns the decimal number that follows prefix in name. ok is false for other names, which the hook ignores.
 func numbered(name, prefix string) (number string, ok bool) {
 	number, ok = strings.CutPrefix(name, prefix)
 	return number, ok && number != "" && strings.Trim(number, "0123456789") == ""
@@ -193,7 +192,7 @@ func notAllOnes(id string) error {
 }
 
 // ports returns the paths of the dfl and opae ports in linux.devices. It ignores block devices, because pods can choose
-// where these appear (volumeDevices).
+// their paths (volumeDevices).
 func (c config) ports() ([]string, error) {
 	if c.Linux == nil || c.Linux.Devices == nil {
 		return nil, errors.New("linux.devices: found none, want the devices of the container")

@@ -15,9 +15,9 @@
 // # Trust
 //
 // The hook runs as root on the host. The environment in config.json comes from the pod's author, who can choose IDs but
-// not paths or cards. It is ignored if the flags include an AFU. In a privileged container, linux.devices lists every
-// tenant's cards, so it is used only if none of the entries lists cards. The hook doesn't start any processes, and
-// ignores its own environment.
+// not paths or cards. The environment is ignored if the flags include an AFU. In a privileged container, linux.devices
+// lists every tenant's cards, so it is used only if none of the entries lists cards. The hook doesn't start any
+// processes, and ignores its own environment.
 //
 // # What may block
 //

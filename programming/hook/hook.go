@@ -31,12 +31,12 @@ type Hook struct {
 	Flags
 	// Self is the path of this program, with symbolic links resolved.
 	Self string
-	// Parse parses an entry's arguments in config.json, starting with the program's name.
+	// Parse parses the arguments of one of the hook's entries in config.json, starting with the program's name.
 	Parse func(args []string) (Flags, error)
 
-	// Always programs ports even if they already report the requested AFU. The ID that a port reports comes from its
-	// bitstream, so a pod that was able to program the card may have left a different bitstream with the same ID
-	// behind.
+	// Always means that ports are programmed even if they already report the requested AFU. The ID that a port reports
+	// comes from its bitstream, so a pod that was able to program the card may have left a different bitstream with the
+	// same ID behind.
 	Always bool
 
 	Host    fpga.Host
@@ -66,7 +66,8 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// Give run a moment to return its error, which includes the cause. A blocked read doesn't end when ctx is done.
+		// Give run a moment to return its own error, which includes the cause. Don't wait any longer, because a blocked
+		// read doesn't end when ctx is done.
 		select {
 		case err = <-done:
 		case <-time.After(time.Second):
@@ -87,7 +88,7 @@ func (h *Hook) Run(ctx context.Context, stdin io.Reader) error {
 	return err
 }
 
-// run does Run's work.
+// run implements [Hook.Run].
 func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 	state, err := readState(stdin)
 	if err != nil {
@@ -149,8 +150,9 @@ func (h *Hook) run(ctx context.Context, stdin io.Reader) error {
 // container's device nodes for ports.
 func (h *Hook) program(ctx context.Context, at step, nodes []string) error {
 	p := at.placement
-	// Once a card is gone, the kernel reuses its ports' numbers for other cards. If the daemon wasn't running at the
-	// time, the CDI spec may be outdated and give the container another pod's port.
+	// Check that the container has the port. Once a card is gone, the kernel reuses its ports' numbers for other cards,
+	// so if the daemon wasn't running at the time, the CDI spec may be outdated and give the container another pod's
+	// port.
 	if nodes != nil && !slices.ContainsFunc(nodes, func(node string) bool { return filepath.Base(node) == p.port.Name }) {
 		return fmt.Errorf("card %s: the CDI spec is outdated, so the container has %s instead of %s: check that the device plugin, or the DRA driver, runs",
 			p.card.ID(), strings.Join(nodes, ", "), p.port.Name)
@@ -196,7 +198,7 @@ func (h *Hook) given(c config) ([]string, error) {
 			names = append(names, flags.Devices...)
 		}
 	}
-	// If config.json uses a different path for this program, isSelf doesn't recognize its entries, so add this
+	// If config.json uses a different path for this program, isSelf doesn't recognize the hook's entries, so add this
 	// invocation's own devices.
 	if names = append(names, h.Devices...); len(names) > 0 {
 		return names, nil

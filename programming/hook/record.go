@@ -57,7 +57,7 @@ func (s sink) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// send sends a line as a single datagram. Package log/syslog would block if the reader stalled.
+// send sends a line as a single datagram. It doesn't use package log/syslog, which would block if the reader stalled.
 func (s sink) send(line []byte) error {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

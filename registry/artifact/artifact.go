@@ -16,7 +16,7 @@ import (
 // example Type + ".gbs".
 const Type = "application/vnd.b-com.accelerator.bitstream.v1"
 
-// Annotations of a manifest. Only AOCX files have a hash and a board.
+// Annotations of a bitstream's manifest. hash and board are set only for AOCX files.
 const (
 	prefix      = "com.b-com.accelerator."
 	interfaceID = prefix + "interface-id"
@@ -37,7 +37,7 @@ type Description struct {
 	Size                       int64 // the file's size, in bytes
 }
 
-// Describe describes a bitstream. file and size are the digest and size of the bitstream's file.
+// Describe returns the description of a bitstream whose file has the given digest and size.
 func Describe(b *programming.Bitstream, file digest.Digest, size int64) Description {
 	return Description{b.Format, b.InterfaceID, b.AFUID, b.Hash, b.Board, file, size}
 }
@@ -50,8 +50,8 @@ func (d Description) Layer() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: Type + "." + d.Format, Digest: d.File, Size: d.Size}
 }
 
-// Manifest returns the manifest. title is the file name that other tools use when they pull the bitstream. The result
-// depends only on d and title.
+// Manifest returns the manifest for the described bitstream. title is the file name that other tools use when they pull
+// the bitstream. The result depends only on d and title.
 func (d Description) Manifest(title string) ([]byte, error) {
 	layer := d.Layer()
 	layer.Annotations = map[string]string{ocispec.AnnotationTitle: title}

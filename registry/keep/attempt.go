@@ -122,8 +122,8 @@ func (k *Keeper) replaceable(e *entry, path string, d artifact.Description) (sum
 }
 
 // announce records that the file at path is about to be replaced, if that is still allowed. It must not be called
-// before the content has been downloaded. Otherwise, a registry could announce content that it never sends, and keep
-// would believe that it had installed that content itself.
+// before the new content has been downloaded, because otherwise a registry could announce content that it never sends,
+// and keep would believe that it had installed that content itself.
 func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
 	if _, err := k.replaceable(e, path, d); err != nil { // another process may have installed a file meanwhile
 		return err
@@ -140,9 +140,9 @@ func (k *Keeper) announce(e *entry, path string, d artifact.Description) error {
 }
 
 // reserveSpace reserves space for a bitstream on the file system. It returns an error if that would leave less than
-// MinFree. A bitstream needs twice its size while it is being installed, and other pulls may be running. MinFree
-// prevents the kubelet from evicting pods, and prevents a tag that is moved again and again from filling the node's
-// disk.
+// MinFree. It allows for other running pulls, and for twice the bitstream's size, which the installation needs. MinFree
+// is there so that the kubelet doesn't evict pods, and so that a tag that is moved again and again can't fill the
+// node's disk.
 func (k *Keeper) reserveSpace(size int64) (free func(), err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -185,7 +185,7 @@ func (k *Keeper) installed(e *entry, path string, manifest digest.Digest, d arti
 	return k.save()
 }
 
-// open takes the lock and reads the record, unless it has already done so.
+// open takes the store's lock and reads the store's record, unless it has already done so.
 func (k *Keeper) open() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -219,7 +219,7 @@ func (k *Keeper) close() {
 	}
 }
 
-// update updates the record of which files the listed references refer to. The caller must hold k.mu.
+// update records which files the listed references have stopped naming. The caller must hold k.mu.
 func (k *Keeper) update() {
 	k.record.update(func(reference string) bool { return k.entries[reference] != nil }, time.Now())
 }
@@ -270,8 +270,8 @@ func (k *Keeper) reserve(ctx context.Context, path string) (release func(), err 
 	}
 }
 
-// intact reports whether the store still has the file with the right content. It rereads the file only if the file has
-// changed since it was last read.
+// intact reports whether the store still contains n's file with the right content. It rereads the file only if the file
+// has changed since it was last read.
 func (k *Keeper) intact(n named) bool {
 	info, err := os.Lstat(filepath.Join(string(k.cfg.Store), n.Path))
 	if err != nil {
@@ -294,7 +294,8 @@ func (k *Keeper) intact(n named) bool {
 	return sum == n.File
 }
 
-// same reports whether a file is unchanged. Any change to its content, owner or mode changes the ctime.
+// same reports whether a and b describe the same, unchanged file. It compares ctimes, because any change to a file's
+// content, owner or mode changes its ctime.
 func same(a, b fs.FileInfo) bool {
 	at, ok := a.Sys().(*syscall.Stat_t)
 	bt, ok2 := b.Sys().(*syscall.Stat_t)

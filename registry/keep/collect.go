@@ -23,8 +23,9 @@ type Collect struct {
 	// Age is how long files are kept after they were last needed. It must be at least MinAge. 0 keeps files no matter
 	// how old they are.
 	Age time.Duration
-	// MaxSize limits the total size, in bytes, of the files that keep has installed. Past that, the files that have
-	// been unneeded the longest are removed, but none before MinAge. 0 means no limit.
+	// MaxSize limits the total size, in bytes, of the files that keep has installed. Above this limit, the files that
+	// haven't been needed for the longest time are removed, provided that they haven't been needed for at least MinAge.
+	// 0 means no limit.
 	MaxSize int64
 	// Loaded returns the IDs of the AFUs that are loaded on the node's cards. If it fails, nothing is removed.
 	Loaded func() ([]string, error)
@@ -35,8 +36,8 @@ type Collect struct {
 // option, a file's access time can be up to a day old.
 const MinAge = 24 * time.Hour
 
-// collectAll collects every hour until ctx is done. It waits an hour before it starts, because the clock may be wrong
-// after a boot.
+// collectAll calls collect every hour until ctx is done. It waits an hour before it starts, because the clock may be
+// wrong after a boot.
 func (k *Keeper) collectAll(ctx context.Context) {
 	for backoff.Wait(ctx, time.Hour) {
 		if err := k.collect(ctx); err != nil && ctx.Err() == nil {
@@ -46,7 +47,7 @@ func (k *Keeper) collectAll(ctx context.Context) {
 }
 
 // collect removes partial downloads that won't be resumed, and the files that [Collect] selects. It continues after an
-// error, because the disk may be full.
+// error, because if the disk is full, removing files helps.
 func (k *Keeper) collect(ctx context.Context) error {
 	if err := k.open(); err != nil {
 		return err

@@ -204,8 +204,8 @@ func (k *Keeper) follow(ctx context.Context, e *entry) {
 	}
 }
 
-// try makes an attempt for a reference, and reports whether it succeeded. next is the time until the next attempt if
-// this one fails, or 0 if there won't be one.
+// try attempts to pull or check a reference, and reports whether that succeeded. next is the time until the next
+// attempt if this one fails, or 0 if there won't be one.
 func (k *Keeper) try(ctx context.Context, e *entry, next time.Duration) bool {
 	began := time.Now()
 	attempt, cancel := context.WithTimeoutCause(ctx, k.cfg.Timeout, fmt.Errorf("not done after %s", k.cfg.Timeout))
@@ -273,7 +273,7 @@ func (k *Keeper) States() ([]State, map[string]int) {
 	return all, counts
 }
 
-// Ready returns an error until every reference on the list has been attempted.
+// Ready returns an error until the Keeper has tried every reference on the list.
 func (k *Keeper) Ready(context.Context) error {
 	all, _ := k.States()
 	for _, s := range all {

@@ -49,7 +49,7 @@ type file struct {
 	Unnamed     time.Time     `json:"unnamed,omitzero"` // when the last listed reference stopped naming the file; zero if one still names it
 }
 
-// has reports whether keep installed the file with content that has the given digest.
+// has reports whether sum is the digest of content that keep has installed in the file or was about to install.
 func (f file) has(sum digest.Digest) bool { return sum != "" && (sum == f.Digest || sum == f.Next) }
 
 func newRecord() *record {
@@ -79,8 +79,8 @@ func readRecord(dir *os.Root) (*record, error) {
 }
 
 // update records when each file stopped being named by a listed reference. A reference that is removed from the list
-// stays in the record for as long as its file exists. If it is listed again, the file counts as named even if the
-// registry can't be reached.
+// stays in the record for as long as its file exists, so that if it is listed again, the file counts as named even if
+// the registry can't be reached.
 func (r *record) update(listed func(reference string) bool, now time.Time) {
 	paths := map[string]bool{}
 	for reference, n := range r.References {

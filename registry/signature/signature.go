@@ -17,7 +17,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Media types. Simple is the type of the layers in the manifest that is tagged with [Tag]. Bundle is both the artifact
+// Media types. Simple is the type of the layers in the manifest whose tag [Tag] returns. Bundle is both the artifact
 // type of a referrer and the type of the referrer's layer.
 const (
 	Simple = "application/vnd.dev.cosign.simplesigning.v1+json"

@@ -72,8 +72,8 @@ func (c *Client) repository(ref registry.Reference) *remote.Repository {
 		TLSClientConfig: &tls.Config{RootCAs: c.Roots}, ForceAttemptHTTP2: true,
 		// The digest covers the bytes as sent, so don't ask for compression.
 		DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
-		// A process that runs for months makes many pulls, so don't leave connections open. Keep buffers small in case
-		// the disk is slow.
+		// A process that runs for months makes many pulls, so don't leave connections open. Keep buffers small, because
+		// they fill up if the disk is slow.
 		IdleConnTimeout: 30 * time.Second, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20},
 	}
 	return &remote.Repository{
@@ -155,7 +155,7 @@ func temporary(err error, begun bool) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op == "read" || op.Op == "write"
 	}
-	// HTTP/2's errors don't have exported types.
+	// HTTP/2's errors don't have exported types, so look at their text.
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "http2: ") || strings.Contains(err.Error(), "stream error: ")
 }
 

@@ -152,8 +152,8 @@ func removeParts(dir *os.Root, except ...string) error {
 	return nil
 }
 
-// stored returns the bitstream, closed, if the store already has the same file. It returns nil if the store doesn't
-// have the bitstream, and an error if the store has a different file for it.
+// stored returns the bitstream that d describes, closed, if the store already has the same file. It returns nil if the
+// store doesn't have the bitstream, and an error if the store has a different file for it.
 func stored(ctx context.Context, store programming.Store, d artifact.Description) (*programming.Bitstream, error) {
 	b, err := store.Lookup(d.InterfaceID, d.ID())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,7 +197,8 @@ func PartName(d artifact.Description) string {
 	return partPrefix + digest.FromString(d.InterfaceID+" "+d.ID()+" "+d.File.String()).Encoded() + "." + d.Format
 }
 
-// openPart opens an earlier pull's file, or creates the file. It waits until no other pull is using it.
+// openPart opens the file that an earlier pull was downloading to, or creates it. It waits until no other pull is using
+// the file.
 func (c *Client) openPart(ctx context.Context, dir *os.Root, d artifact.Description) (_ *part, err error) {
 	p := &part{Description: d, dir: dir, name: PartName(d)}
 	p.path = filepath.Join(dir.Name(), p.name)

@@ -55,8 +55,9 @@ func cause(ctx context.Context, err error) error {
 	return cmp.Or(context.Cause(ctx), err)
 }
 
-// check returns an error if a request isn't allowed. The request's URL comes from the user's reference, from a
-// redirect, or from a challenge in which the registry names its token server.
+// check returns an error if a request isn't allowed. This is necessary because the request's URL doesn't always come
+// from the user's reference: it can also come from a redirect, or from a challenge in which the registry names its
+// token server.
 func (t transport) check(req *http.Request) error {
 	host := req.URL.Hostname()
 	if req.URL.Scheme != "https" && !(req.URL.Scheme == "http" && t.plain && strings.EqualFold(host, t.host)) {
@@ -69,7 +70,7 @@ func (t transport) check(req *http.Request) error {
 	return nil
 }
 
-// sameDomain reports whether host is the registry, one of its subdomains, or in its parent domain. For example,
+// sameDomain reports whether host is the registry, is one of its subdomains, or is in its parent domain. For example,
 // auth.example.com and registry.example.com have the same parent domain.
 func sameDomain(host, registry string) bool {
 	host, registry = strings.ToLower(host), strings.ToLower(registry)

@@ -42,7 +42,7 @@ func signers(dir *os.Root) (signature.Keys, error) {
 // mostSignatures is the maximum number of signatures. Manifests with more are rejected.
 const mostSignatures = 20
 
-// verify returns an error unless the manifest is signed with one of the keys. where is the source of the keys, for
+// verify returns an error unless the manifest is signed with one of the keys. where says where the keys come from, for
 // error messages.
 func (c *Client) verify(ctx context.Context, repo *remote.Repository, manifest ocispec.Descriptor, keys signature.Keys, where string) error {
 	layers, err := c.signatures(ctx, repo, manifest)

@@ -37,7 +37,7 @@ type Paths struct {
 // Daemon runs the daemon on a node until ctx is done. The daemon logs to log.
 type Daemon func(ctx context.Context, node *simnode.Node, paths Paths, log io.Writer) error
 
-// stepTimeout is the time limit for a step. The whole demo must finish within 30 s.
+// stepTimeout is the time limit for a step. It is short, because the whole demo must finish within 30 s.
 const stepTimeout = 5 * time.Second
 
 // Run runs the demo and prints its steps to out. It returns an error if a step fails or doesn't have the expected
@@ -92,7 +92,7 @@ func Run(ctx context.Context, out io.Writer, o Options, daemon Daemon) (err erro
 	return err
 }
 
-// stage contains the simulated parts, which the steps change.
+// stage contains the simulated node and kubelet, which the steps change.
 type stage struct {
 	Options
 	out       io.Writer

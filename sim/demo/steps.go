@@ -19,10 +19,11 @@ import (
 type step struct {
 	name string
 	do   func(ctx context.Context) error
-	// await waits for the effect. It returns the kubelet's state and when the kubelet reached that state, even if it
-	// also returns an error.
+	// await waits for the effect of the change. It returns the kubelet's state and when the kubelet reached that state,
+	// even if it also returns an error.
 	await func(ctx context.Context) (received string, at time.Time, err error)
-	// least is the minimum time for the step, because a recovered device stays unhealthy during the hold.
+	// least is the minimum duration of the step. It isn't 0 for a recovery, because a recovered device stays unhealthy
+	// during the hold.
 	least time.Duration
 }
 
@@ -46,7 +47,7 @@ const (
 	ap6Error = "0x4000000000000" // bit 50: the port was shut down because of power or heat
 )
 
-// health records whether each device on a list is healthy, by ID.
+// health maps the ID of each device on a list to whether the device is healthy.
 type health map[string]bool
 
 func (s *stage) steps() []step {
@@ -177,7 +178,7 @@ func (s *stage) restart(ctx context.Context) (err error) {
 	return nil
 }
 
-// list waits for a list with exactly these devices and this health.
+// list returns a function that waits for the kubelet to receive a list with exactly the given devices and health.
 func (s *stage) list(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		got, err := s.kubelet.AwaitList(ctx, s.Resource, func(l simkubelet.List) bool { return maps.Equal(known(l), want) })
@@ -185,7 +186,7 @@ func (s *stage) list(want health) func(context.Context) (string, time.Time, erro
 	}
 }
 
-// registered is like list, but also checks that the daemon has registered with this kubelet exactly once.
+// registered is like list, but the function also checks that the daemon has registered with this kubelet exactly once.
 func (s *stage) registered(want health) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		received, at, err := s.list(want)(ctx)
@@ -196,7 +197,7 @@ func (s *stage) registered(want health) func(context.Context) (string, time.Time
 	}
 }
 
-// allocation allocates a device the way the kubelet does for a pod.
+// allocation returns a function that allocates a device the way the kubelet does for a pod.
 func (s *stage) allocation(id string) func(context.Context) (string, time.Time, error) {
 	return func(ctx context.Context) (string, time.Time, error) {
 		answer, err := s.kubelet.Allocate(ctx, s.Resource, id)

@@ -16,11 +16,12 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Checkpoint is the name of a file in the kubelet's directory. It contains each container's devices and Allocate
+// Checkpoint is the name of the file in the kubelet's directory that records each container's devices and Allocate
 // response.
 const Checkpoint = "kubelet_internal_checkpoint"
 
-// checkpoint is the content of that file, as written by pkg/kubelet/cm/devicemanager/checkpoint in Kubernetes 1.37.
+// checkpoint is the content of the [Checkpoint] file, as written by pkg/kubelet/cm/devicemanager/checkpoint in
+// Kubernetes 1.37.
 type checkpoint struct {
 	Data     checkpointData
 	Checksum uint64
@@ -39,7 +40,7 @@ type podDevicesEntry struct {
 	AllocResp     []byte             // a marshaled ContainerAllocateResponse
 }
 
-// has reports whether the entry is for the resource and includes any of the devices.
+// has reports whether the entry is for the resource and includes any of the given devices.
 func (e podDevicesEntry) has(resource string, ids []string) bool {
 	if e.ResourceName != resource {
 		return false
@@ -52,8 +53,8 @@ func (e podDevicesEntry) has(resource string, ids []string) bool {
 	return false
 }
 
-// checksum computes the same checksum as the kubelet: a hash of the data dumped by go-spew, with the names of the
-// kubelet's types.
+// checksum computes the same checksum as the kubelet: a hash of the data as printed by go-spew, which includes the
+// names of the kubelet's types.
 func (d checkpointData) checksum() uint64 {
 	h := fnv.New32a()
 	fmt.Fprint(h, "(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)[")
@@ -68,7 +69,7 @@ func (d checkpointData) checksum() uint64 {
 	return uint64(h.Sum32())
 }
 
-// Allocated records that the devices were allocated to a container with this response, and writes the checkpoint.
+// Allocated records that the devices were allocated to a container with the given response, and writes the checkpoint.
 // Earlier allocations of the devices end, because the kubelet allocates a device to only one container at a time.
 // [Kubelet.Allocate] calls Allocated. Tests also call it to simulate an allocation by another daemon.
 func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateResponse, ids ...string) error {
@@ -94,7 +95,7 @@ func (k *Kubelet) Allocated(resource string, answer *v1beta1.ContainerAllocateRe
 }
 
 // AllocatedByOldDaemon records that a daemon from an older release, whose responses didn't have annotations, allocated
-// the devices to a container with these device nodes.
+// the devices to a container with the given device nodes.
 func (k *Kubelet) AllocatedByOldDaemon(resource string, nodes []string, ids ...string) error {
 	answer := &v1beta1.ContainerAllocateResponse{Envs: map[string]string{"ACCELERATOR_DEVICES": strings.Join(ids, ",")}}
 	for _, name := range nodes {
@@ -103,9 +104,9 @@ func (k *Kubelet) AllocatedByOldDaemon(resource string, nodes []string, ids ...s
 	return k.Allocated(resource, answer, ids...)
 }
 
-// End ends all of the resource's allocations that include any of the devices, such as an init container's. As in the
-// kubelet, these allocations stay in the checkpoint until the file is next written. For a pod that the pod-resources
-// API lists, use [PodResources.Release].
+// End ends all of the resource's allocations that include any of the given devices, for example an init container's
+// allocation. As in the kubelet, these allocations stay in the checkpoint until the file is next written. For a pod
+// that the pod-resources API lists, use [PodResources.Release].
 func (k *Kubelet) End(resource string, ids ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -84,7 +84,7 @@ func Start(ctx context.Context, dir string, b Behaviour) (*Kubelet, error) {
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	v1beta1.RegisterRegistrationServer(k.server, k)
 	k.tasks.Go(func() {
-		// Serve doesn't return until the server has been stopped.
+		// Ignore the error, because Serve doesn't return until the server has been stopped.
 		_ = k.server.Serve(listener)
 	})
 	return k, nil

@@ -68,7 +68,7 @@ func (k *Kubelet) callFollower() {
 }
 
 // AwaitLists waits until wanted returns true for the latest lists of all resources with an open stream. It returns
-// those lists, by resource.
+// those lists, keyed by resource.
 func (k *Kubelet) AwaitLists(ctx context.Context, wanted func(map[string]List) bool) (map[string]List, error) {
 	var newest map[string]List
 	err := k.await(ctx, func() bool {

@@ -44,9 +44,9 @@ type PodResources struct {
 	asked     int             // how often List has been called
 }
 
-// StartPodResources serves the API on a Unix socket. It creates the socket's directory if necessary, and replaces an
-// existing socket. At first, no pod holds any devices. The stand-in runs until Stop is called or ctx is done. Stop must
-// always be called.
+// StartPodResources serves the pod-resources API on a Unix socket. It creates the socket's directory if necessary, and
+// replaces an existing socket. At first, no pod holds any devices. The stand-in runs until Stop is called or ctx is
+// done. Stop must always be called.
 func StartPodResources(ctx context.Context, socket string) (*PodResources, error) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o750); err != nil {
 		return nil, fmt.Errorf("pod-resources directory: %w", err)
@@ -71,7 +71,7 @@ func StartPodResources(ctx context.Context, socket string) (*PodResources, error
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	podresources.RegisterPodResourcesListerServer(p.server, p)
 	p.tasks.Go(func() {
-		// Serve doesn't return until the server has been stopped.
+		// Ignore the error, because Serve doesn't return until the server has been stopped.
 		_ = p.server.Serve(&refusing{listener, p})
 	})
 	p.tasks.Go(func() {
@@ -135,7 +135,7 @@ func (p *PodResources) AwaitAsked(ctx context.Context, n int) error {
 	return nil
 }
 
-// refusing is a listener that closes the connections it accepts while Refuse is set.
+// refusing is a listener that closes the connections it accepts while [PodBehaviour.Refuse] is set.
 type refusing struct {
 	*net.UnixListener
 	p *PodResources

@@ -20,7 +20,7 @@ func (p *PodResources) Hold(namespace, pod, container, resource string, ids ...s
 	})
 }
 
-// HoldClaim makes the container hold a claim's devices. devices contains their names in the pool.
+// HoldClaim makes the container hold a claim's devices. devices contains the devices' names in the pool.
 func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string, devices ...string) {
 	p.change(func() {
 		for _, device := range devices {
@@ -29,8 +29,8 @@ func (p *PodResources) HoldClaim(namespace, pod, container, claim, driver string
 	})
 }
 
-// Release removes all of the pod's devices. After [PodResources.Join], the device manager forgets the pod's allocations
-// at the next List, and they disappear from the [Checkpoint] when the file is next written.
+// Release makes the pod give up all of its devices. After [PodResources.Join], the device manager forgets the pod's
+// allocations at the next List, and they disappear from the [Checkpoint] when the file is next written.
 func (p *PodResources) Release(namespace, pod string) {
 	p.change(func() {
 		var released []hold

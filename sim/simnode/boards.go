@@ -45,12 +45,12 @@ var Boards = []Board{
 		Card: xrt(ManagementDriver, "10ee:5004:10ee:000e"), Others: []Card{xrt(XRTDriver, "10ee:5005:10ee:000e")}},
 }
 
-// xrt returns one of a U250's functions.
+// xrt returns a Card for one of a U250's PCI functions.
 func xrt(driver, id string) Card {
 	return Card{NUMANode: -1, Group: SlotGroup, Driver: driver, PCIID: id}
 }
 
-// vfio returns a function bound to vfio-pci.
+// vfio returns a Card for a PCI function that is bound to vfio-pci.
 func vfio(group string) Card { return Card{NUMANode: -1, Group: group, Driver: VFIODriver} }
 
 // BoardNamed returns the board with the given name.

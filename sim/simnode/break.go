@@ -56,7 +56,7 @@ func (c *plugged) kind() kinds {
 	return ofGroup
 }
 
-// Breaks lists the ways for a device to break. By default, a device breaks the first way that applies to it.
+// Breaks lists the ways for a device to break. By default, a device breaks in the first way that applies to it.
 var Breaks = []Break{
 	{"port-ap6", "the port was shut down for power or heat", ofPort, value{"errors/errors", "0x0", "0x4000000000000", false}, nil},
 	{"port-mmio-timeout", "the AFU did not answer in time (degraded)", ofPort, value{"errors/errors", "0x0", "0x100000000", false}, nil},
@@ -91,7 +91,8 @@ type Device struct {
 	Partial     bool   // the card has been partly plugged in or pulled
 }
 
-// Devices returns all cards' devices, sorted by card. A card without ports doesn't have any.
+// Devices returns all cards' devices, sorted by card. A card that uses the DFL driver has no devices if it has no
+// ports.
 func (n *Node) Devices() []Device {
 	var all []Device
 	for _, address := range slices.Sorted(maps.Keys(n.cards)) {
@@ -125,7 +126,7 @@ func (n *Node) Devices() []Device {
 }
 
 // lowest returns the lowest function in c's group that is bound to vfio-pci, or nil if there is none. The group's
-// device is named after it.
+// device is named after this function.
 func (n *Node) lowest(c *plugged) *plugged {
 	for _, m := range n.groupOf(c.Function.IOMMU) {
 		if m.Function.Driver == VFIODriver {
@@ -164,7 +165,7 @@ func (n *Node) device(text string) (*plugged, int, error) {
 	return c, port, nil
 }
 
-// Break makes a device unhealthy for the given reason or, if reason is "", for the first one that applies to the
+// Break makes a device unhealthy for the given reason or, if reason is "", for the first reason that applies to the
 // device.
 func (n *Node) Break(device, reason string) error {
 	c, port, err := n.device(device)
@@ -203,7 +204,7 @@ func (n *Node) breakWith(b Break, c *plugged, port int) error {
 	return n.SetFile(n.valueFile(b.value, c, port), b.value.bad+"\n")
 }
 
-// valueFile returns the path of the device's attribute for v.
+// valueFile returns the path of the attribute that holds v, in the given card's port, function or FME.
 func (n *Node) valueFile(v value, c *plugged, port int) string {
 	dir := n.CardDir(c.Address)
 	switch {
@@ -228,7 +229,7 @@ func (n *Node) startReset(c *plugged, _ int) error { return n.BeginReset(c.Addre
 
 func (n *Node) loadImage(c *plugged, _ int) error { return n.Remove(c.Address) }
 
-// silence makes all reads from config space return ones.
+// silence makes every read from config space return all ones.
 func (n *Node) silence(c *plugged, _ int) error {
 	return n.SetFile(n.config(c), strings.Repeat("\xff", 64))
 }
@@ -316,8 +317,8 @@ func (n *Node) Heal(device string) error {
 	return n.restoreNode(c, port)
 }
 
-// restoreNode recreates a device's missing device node. A group doesn't have one while none of its functions is bound
-// to vfio-pci.
+// restoreNode recreates a device's missing device node. A group has a device node only while any of its functions is
+// bound to vfio-pci.
 func (n *Node) restoreNode(c *plugged, port int) error {
 	name, major, minor := n.deviceNode(c, port)
 	if _, err := os.Lstat(filepath.Join(n.Dev, name)); !errors.Is(err, fs.ErrNotExist) || minor < 0 {

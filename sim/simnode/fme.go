@@ -52,8 +52,9 @@ func (n *Node) plugHWMon(t *tree, dir string, number int, files []attribute) {
 	t.link(dir, n.sys(hwmonClass, hwmon))
 }
 
-// plugBMC creates the board controller's files, as drivers/mfd/intel-m10-bmc-pmci.c and its children do. Of the real
-// drivers, only those from OFS show the boot image. The controller's devices get the FME's number.
+// plugBMC creates the board controller's files, as drivers/mfd/intel-m10-bmc-pmci.c and its children do. It also
+// creates the boot image's file, although of the real drivers, only OFS's show the boot image. The controller's devices
+// get the FME's number.
 func (n *Node) plugBMC(t *tree, fme string, c *plugged) {
 	bmc := filepath.Join(fme, "dfl_dev."+strconv.Itoa(c.FME))
 	t.attributes(bmc, attribute{"bmc_version", "0x10400"}, attribute{"bmcfw_version", "0x10400"})

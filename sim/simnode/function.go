@@ -19,7 +19,7 @@ const (
 )
 
 const (
-	// VFIODriver is the driver for functions that containers use.
+	// VFIODriver is the driver that lets containers use a function.
 	VFIODriver = "vfio-pci"
 
 	pciDrivers = "bus/pci/drivers"
@@ -38,7 +38,7 @@ type function struct {
 	Render    int    `json:",omitempty"` // minor of a function's render node if it is bound to xocl; otherwise 0
 }
 
-// harmless reports whether a group stays viable if one of its functions is bound to this driver.
+// harmless reports whether a group stays viable if one of its functions is bound to the given driver.
 func harmless(driver string) bool {
 	return slices.Contains([]string{"", VFIODriver, "pci-stub", "pcieport"}, driver)
 }
@@ -186,8 +186,8 @@ func (n *Node) loadVFIO(t *tree) {
 	t.link(n.sys("devices/virtual/misc/vfio"), class)
 }
 
-// unbindFunction unbinds a function's driver and then calls the callback. The links are removed immediately. If a
-// process is using the function's group, the rest is deferred until EndUse.
+// unbindFunction unbinds a function's driver and then calls the callback. The driver's links are removed immediately,
+// but if a process is using the function's group, the rest of the work is deferred until EndUse.
 func (n *Node) unbindFunction(c *plugged, then func() error) error {
 	f, dir := c.Function, n.CardDir(c.Address)
 	was := f.Driver

@@ -180,7 +180,7 @@ func (n *Node) majors() (port, fme int) {
 	return 245, 246
 }
 
-// allocator is a kind of number. The kernel assigns the lowest free number of each kind.
+// allocator identifies a kind of number. For each kind, the kernel assigns the lowest free number.
 type allocator int
 
 const (
@@ -195,7 +195,7 @@ const (
 	renders    // minors of xocl's render nodes, starting at firstRender
 )
 
-// numbers returns the numbers that the card takes up, by kind.
+// numbers returns the numbers that the card takes up, keyed by kind.
 func (c *plugged) numbers() map[allocator][]int {
 	f := c.Function
 	switch {

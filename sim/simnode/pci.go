@@ -44,7 +44,7 @@ func (c Card) pciID() (pciID, error) {
 	return pciID{v[0], v[1], v[2], v[3]}, nil
 }
 
-// plugPCI creates the PCI core's files for a card, formatted as by drivers/pci/pci-sysfs.c and drivers/pci/pcie/aer.c
+// plugPCI creates the PCI core's files for a card, in the format of drivers/pci/pci-sysfs.c and drivers/pci/pcie/aer.c
 // in Linux 6.1.
 func plugPCI(t *tree, dir string, c *plugged, id pciID) {
 	hex := func(v uint16) string { return fmt.Sprintf("0x%04x", v) }
@@ -108,7 +108,7 @@ func link(speed, width string) []attribute {
 	}
 }
 
-// Types of errors that AER counts, one per line, as recorded on an N6000.
+// Types of errors that AER counts, in the order of the lines in AER's files on an N6000.
 var (
 	correctable   = []string{"RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF"}
 	uncorrectable = []string{

@@ -19,14 +19,14 @@ const (
 	defaultVBNV = "xilinx_u250_gen3x16_xdma_shell_4_1"
 	firstRender = 128 // the lowest minor of a render node
 
-	// xocl's directories, and xclmgmt's firewall directory (privileged), below the function's directory.
+	// Names of xocl's directories, and of xclmgmt's firewall directory (privileged), in the function's directory.
 	rom        = "rom.u.0"
 	firewall   = "firewall.u.16777216"
 	privileged = "firewall.m.16777216"
 	drm        = "drm"
 )
 
-// resetFiles lists the files and directories that xocl removes for a reset, after drm.
+// resetFiles lists the files and directories that xocl removes for a reset, once it has removed drm.
 var resetFiles = []string{"dev_offline", "device_bad_state", "ready", "interface_uuids", "logic_uuids", rom, firewall}
 
 // renderNode returns the name of the function's render node. The function must be bound to xocl.

@@ -86,7 +86,7 @@ own.`,
 	return cmd
 }
 
-// errPrinted sets the exit code to 1 without printing a message, because the output already says why.
+// errPrinted makes the program exit with code 1 without printing a message, because the output already says why.
 var errPrinted = errors.New("")
 
 func checkNode(name string) error {

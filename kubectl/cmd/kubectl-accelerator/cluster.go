@@ -114,7 +114,7 @@ func progress(w io.Writer) func(done, total int) {
 	}
 }
 
-// finish prints notes about the answers. It returns an error if a node hasn't answered.
+// finish prints notes about the nodes' answers. It returns an error if a node hasn't answered.
 func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	for _, note := range rows.Notes(answers, buildVersion()) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(note))
@@ -125,8 +125,8 @@ func finish(cmd *cobra.Command, answers []fleet.Answer) error {
 	return nil
 }
 
-// nodeAndCards completes a node's name and then the addresses of cards on that node. It completes up to the given
-// number of cards, or any number if most is 0.
+// nodeAndCards returns a shell completion for a node's name followed by the addresses of cards on that node. It
+// completes up to the given number of cards, or any number if most is 0.
 func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -144,8 +144,8 @@ func (c *cluster) nodeAndCards(most int) cobra.CompletionFunc {
 	}
 }
 
-// nodes completes the names of nodes that have one of the plugin's pods. It completes up to the given number of nodes,
-// or any number if most is 0.
+// nodes returns a shell completion for the names of nodes that run one of the plugin's pods. It completes up to the
+// given number of nodes, or any number if most is 0.
 func (c *cluster) nodes(most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var names []string

@@ -91,9 +91,9 @@ func nodeAndCards(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// onNode runs one of the plugin's commands on a node on the user's behalf, and prints the output. If the node has
-// several releases, it runs the command in a pod of each. If a release doesn't have the cards, its error contains the
-// text in elsewhere, and is ignored if another release has them.
+// onNode runs one of the plugin's commands on a node, passing along the user's name, and prints the output. If the node
+// has several releases, it runs the command in a pod of each. A release that doesn't have the cards fails with an error
+// that contains elsewhere; onNode ignores such errors if the command succeeds in another release.
 func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, args ...string) error {
 	f, err := c.fleet(cmd)
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *cluster) onNode(cmd *cobra.Command, node, elsewhere, command string, ar
 	return asFailure(errors.Join(failed...))
 }
 
-// socket matches the start of the daemon's error messages, which contains the path of the daemon's socket.
+// socket matches the program's name and the path of the daemon's socket at the start of the daemon's error messages.
 var socket = regexp.MustCompile(`^accelerator-device-plugin: /\S+: `)
 
 func runWithin(ctx context.Context, f *fleet.Fleet, t fleet.Target, args []string) ([]byte, error) {

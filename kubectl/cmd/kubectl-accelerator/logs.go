@@ -71,7 +71,8 @@ a duration before now (90m).`,
 	return cmd
 }
 
-// logs prints a node's logs in order. It isn't an error if the log from before a restart no longer exists.
+// logs prints the logs of a node's pods, oldest pod first. It isn't an error if the log from before a container's last
+// restart no longer exists.
 func logs(cmd *cobra.Command, f *fleet.Fleet, node string, reader *timeline.Reader) error {
 	note := func(text string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", program, terminal.Escape(text))

@@ -29,13 +29,13 @@ func main() {
 		signals = append(signals, syscall.SIGHUP) // sent when the terminal is closed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	// Restore the default action, so that a second signal kills the process.
+	// After the first signal, restore the default action, so that a second one kills the process.
 	context.AfterFunc(ctx, stop)
 	klog.SetLogger(logr.Discard()) // the output already says what the client would log
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run executes the command and returns the exit code.
+// run executes a command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)

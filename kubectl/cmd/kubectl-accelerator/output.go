@@ -34,14 +34,14 @@ func addOutput(cmd *cobra.Command) *output {
 	return o
 }
 
-// completeOutput registers the completion of the --output flag.
+// completeOutput registers the formats as shell completions for the --output flag.
 func completeOutput(cmd *cobra.Command, formats ...string) {
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // can't happen, because the flag exists
 	}
 }
 
-// parse picks the printer for the format, and returns an error if there is no such format.
+// parse sets o.print to the printer for the --output flag's format, and returns an error if the format is unknown.
 func (o *output) parse(short, wide []rows.Column) error {
 	columns := short
 	switch {

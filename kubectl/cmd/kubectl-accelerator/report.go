@@ -187,7 +187,7 @@ func (b *bundle) parts(ctx context.Context, pods []corev1.Pod) {
 	}
 }
 
-// pod adds the parts about a pod of the plugin.
+// pod adds everything about one of the plugin's pods to the report: its manifest, state, settings and logs.
 func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) {
 	dir := b.alias("plugin", pod.Namespace+"_"+pod.Name)
 	add := func(name string, shape redact.Shape, read reader) { b.part(ctx, path.Join(dir, name), shape, read) }
@@ -240,7 +240,8 @@ func (b *bundle) pod(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// alias returns what the report uses in place of a name. The result can also be used as a file name.
+// alias returns what stands for a name in the report: an alias or, in a full report, the name itself. The result can
+// also be used as a file name.
 func (b *bundle) alias(kind, name string) string {
 	if b.full {
 		return strings.NewReplacer("/", "_", `\`, "_").Replace(name)
@@ -254,7 +255,8 @@ func (b *bundle) object(path string, parameters map[string]string) reader {
 	return func(ctx context.Context) ([]byte, error) { return b.f.Object(ctx, path, parameters) }
 }
 
-// part reads a part, and adds what its shape keeps or, in a full report, all of it. shape is nil for logs.
+// part reads one part of the report and adds it: all of it in a full report, and otherwise only what shape keeps. shape
+// is nil for logs, which are redacted separately.
 func (b *bundle) part(ctx context.Context, name string, shape redact.Shape, read reader) {
 	if ctx.Err() != nil || b.err != nil {
 		return // write will return this error

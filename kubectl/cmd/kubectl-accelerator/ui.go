@@ -80,9 +80,9 @@ func (c *cluster) name() string {
 	return cmp.Or(*c.kube.Context, raw.CurrentContext)
 }
 
-// beginnings returns the first part of the commands that the user can copy, for kubectl and for kubectl accelerator.
-// They include the flags given to this command that select the cluster and the user. Otherwise, a copied command would
-// run against a different cluster.
+// beginnings returns how the commands that the page offers for copying begin: first for kubectl, then for kubectl
+// accelerator. They include this command's flags that select the cluster and the user, because otherwise a copied
+// command would run against a different cluster.
 func beginnings(cmd *cobra.Command) [2]string {
 	kube := []string{"kubeconfig", "context", "cluster", "user", "as", "as-group"}
 	return [2]string{"kubectl" + shellFlags(cmd, kube...), program + shellFlags(cmd, append(kube, "namespace", "selector")...)}
@@ -110,5 +110,5 @@ func shellFlags(cmd *cobra.Command, names ...string) string {
 	return out.String()
 }
 
-// plain matches text that a shell leaves alone.
+// plain matches text that doesn't need quotes in a shell.
 var plain = regexp.MustCompile(`^[\w@%+:,./-]+$`)

@@ -72,7 +72,7 @@ func Open(t *testing.T, address string, width, height int64, scheme, ready strin
 		return err
 	}))
 	// Chromium cancels requests when one of the machine's network interfaces appears or disappears. If the page lacks a
-	// file because of that, open it again.
+	// file because of that, open the page again.
 	patient.Await(t, "the page", func() error {
 		b.Do(chromedp.Navigate(address))
 		if got := b.Text(ready); got != "true" {

@@ -136,14 +136,14 @@ func (c *Cluster) Kubelet(accept func(*Pod)) {
 	c.kubelet = accept
 }
 
-// SetObject sets the JSON that is served at a path, for a node, a ConfigMap or the list of ResourceSlices, for example.
+// SetObject sets the JSON that is served at a path, for example for a node, a ConfigMap or the list of ResourceSlices.
 func (c *Cluster) SetObject(path, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.objects[path] = text
 }
 
-// object returns a handler that serves a resource's objects.
+// object returns a handler that serves a resource's objects, which are set with SetObject.
 func (c *Cluster) object(resource string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		verb := "get"
@@ -233,8 +233,7 @@ func write(w http.ResponseWriter, code int, o any) {
 	_ = json.NewEncoder(w).Encode(o) // the client may have disconnected
 }
 
-// allowed reports whether the user has a permission. If not, it writes the error that an API server with RBAC would
-// send.
+// allowed reports whether the user may make a request. If not, it writes the error that a real API server would send.
 func (c *Cluster) allowed(w http.ResponseWriter, verb, resource, namespace, name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,8 +29,8 @@ const (
 	repeatAfter = 30 * time.Minute // time after which an unchanged Event is written again, because API servers keep Events for only an hour
 )
 
-// recorder writes Events about failing references on behalf of the pod. References that fail at the same time share an
-// Event. Otherwise, if a registry were down, each node would write an Event for each reference.
+// recorder writes the pod's Events about failing references. References that fail at the same time share an Event,
+// because otherwise, if a registry were down, each node would write an Event for each reference.
 type recorder struct {
 	writer *apiserver.Writer
 	pod    apiserver.Object
@@ -104,8 +104,8 @@ func (r *recorder) write(ctx context.Context, e apiserver.Event) bool {
 	}
 }
 
-// summary returns the reason and message of an Event about these references. Both are "" if no reference has failed but
-// some haven't been tried yet.
+// summary returns the reason and message of an Event about the given references. Both are "" if no reference has failed
+// but some haven't been tried yet.
 func summary(states []keep.State) (reason, message string) {
 	failed := slices.DeleteFunc(slices.Clone(states), func(s keep.State) bool { return s.Result != keep.Failed })
 	if len(failed) == 0 {

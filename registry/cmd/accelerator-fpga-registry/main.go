@@ -26,7 +26,7 @@ var version = ""
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// Restore the default action, so that a second signal kills the process.
+	// After the first signal, restore the default action, so that a second one kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 2
 }
 
-// short cuts text, which may come from a registry, to a single line of limited length.
+// short returns text as a single line of limited length, because the text may come from a registry.
 func short(text string) string {
 	const longest = 1000
 	if len(text) > longest {
@@ -148,7 +148,8 @@ func (s *settings) open() (*transfer.Client, error) {
 	return c, err
 }
 
-// client returns a client that shows progress on stderr, and a context that expires after --timeout.
+// client returns a client that shows progress on stderr, a context that expires after --timeout, and a function that
+// the caller must call at the end.
 func (s *settings) client(cmd *cobra.Command, doing string, ref registry.Reference) (*transfer.Client, context.Context, func(), error) {
 	c, err := s.open()
 	if err != nil {

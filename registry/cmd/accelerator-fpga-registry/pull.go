@@ -95,8 +95,8 @@ func readKeys(path string) (signature.Keys, error) {
 	return keys, nil
 }
 
-// row is the result in JSON. It has the same keys as the output of "accelerator-fpga install", plus reference and
-// digest.
+// row is the result of a pull or push in JSON. It has the same keys as the output of "accelerator-fpga install", plus
+// reference and digest.
 type row struct {
 	Reference   string  `json:"reference"`
 	Digest      string  `json:"digest"` // the manifest's digest
