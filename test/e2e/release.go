@@ -71,8 +71,8 @@ func (s *scene) begin(addresses ...string) {
 	s.awaitAdvertised(s.resource, int64(len(addresses)), int64(len(addresses)))
 }
 
-// settings returns the arguments for running helm on the chart in a story. They set the values for the simulated node
-// and for the story, followed by the given values, which use the syntax of helm --set.
+// settings returns helm's arguments for the chart in a story. They set the values for the simulated node and for the
+// story, followed by the given values, which use the syntax of helm --set.
 func (s *scene) settings(values ...string) []string {
 	args := []string{s.chart(), "--wait", "--timeout", "1m"}
 	values = append([]string{

@@ -69,7 +69,7 @@ func (a act) within(limit time.Duration, run func(own act)) error {
 	return own.try(func() { run(act{&own, a.soaking}) })
 }
 
-// operation describes a kind of operation. choose returns false if there is currently nothing to do.
+// operation describes a kind of operation. choose returns false if there is currently nothing for it to do.
 type operation struct {
 	weight   int
 	disturbs bool
@@ -248,7 +248,7 @@ func (s *soaking) replay(history []soak.Line) {
 	}
 }
 
-// at returns how many seconds into the run t is, as recorded in lines.
+// at converts t to the form used in lines: seconds since the start of the run.
 func (s *soaking) at(t time.Time) float64 { return t.Sub(s.began).Seconds() }
 
 // write writes a line and passes it to the checker.
@@ -277,7 +277,7 @@ func (s *soaking) found() []soak.Wrong {
 	return s.wrong
 }
 
-// report prints the result and writes the picture.
+// report prints the soak's result and writes the picture.
 func (s *soaking) report(dir string, ended error) (failed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

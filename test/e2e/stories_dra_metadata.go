@@ -97,7 +97,8 @@ func (s *scene) noMetadata() {
 	}, false)
 }
 
-// Containers find their devices' attributes in files, one per request.
+// draMetadata shows that containers find their devices' attributes in files, one per request, and that the files don't
+// outlive the pods.
 func draMetadata(s *scene) {
 	s.plugCard(first, 1, 0, afuID)
 	s.plugCard(second, 1, 1, otherAFU)

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// finishing lists the values for a device plugin that replaces DRA. Containers with claims still need the directory of
-// their CDI spec.
+// finishing lists the chart values for a switch from DRA to the device plugin while pods still have claims, because
+// their containers still need the directory of their CDI spec.
 var finishing = []string{"dra.finishClaims=true", "config.cdiDir=" + specs}
 
 // changeAPI changes the release's values with helm upgrade, and waits until both APIs offer the given devices. It
@@ -58,8 +58,8 @@ func (s *scene) unharmed(pod string, was report, restarts int32) {
 	s.hasReport(pod, was)
 }
 
-// helm upgrade changes the chart's api value in both directions, while one pod holds a device through a resource and
-// others hold devices through claims.
+// draHandover switches between the two APIs with helm upgrade, in both directions, while one pod holds a device through
+// a resource and others hold devices through claims. The pods keep their devices.
 func draHandover(s *scene) {
 	s.noSlices()
 	s.plug(first, second, third)
@@ -146,7 +146,8 @@ func (w *sampler) remains(limit time.Duration, list, inSlices deviceNames) {
 	}
 }
 
-// The daemon that should give way hangs, and is then killed.
+// draHandoverKilled shows that if the daemon that should give way hangs, the other API's daemon waits until that daemon
+// has been killed.
 func draHandoverKilled(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -206,7 +207,8 @@ func draHandoverKilled(s *scene) {
 	w.end()
 }
 
-// The two APIs' daemons repeatedly start at the same time.
+// draHandoverTogether starts the two APIs' daemons at the same time, repeatedly. Each time, one of them offers all
+// devices, and the other one waits.
 func draHandoverTogether(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -241,7 +243,7 @@ func draHandoverTogether(s *scene) {
 			return winner != "neither", nil
 		}, true)
 		won = append(won, winner)
-		// The other API's daemon is running but waiting.
+		// The other API's daemon must be running too, although it is only waiting.
 		await(s, "running daemons", func() (int, error) {
 			pods, err := s.daemonsOf("app.kubernetes.io/instance in (" + release + "," + other + ")")
 			return len(slices.DeleteFunc(pods, func(p corev1.Pod) bool {
@@ -269,7 +271,8 @@ func (s *scene) label(change string) {
 	s.must("kubectl", "label", "nodes", "--all", "--overwrite", change)
 }
 
-// A switch to the other API is rolled back: automatically after a failure, and with helm rollback.
+// draHandoverRollback rolls back a switch to the other API: first automatically, because the upgrade fails, and then
+// with helm rollback.
 func draHandoverRollback(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -298,8 +301,8 @@ func draHandoverRollback(s *scene) {
 	w.end()
 }
 
-// After a switch from DRA, the device plugin recognizes claims' device nodes, even if their cards were renumbered while
-// no daemon was running.
+// draHandoverRenumbered shows that after a switch from DRA, the device plugin recognizes the device nodes that claims
+// use, even if their cards were renumbered while no daemon was running.
 func draHandoverRenumbered(s *scene) {
 	s.plug(first)
 	s.installDRA()

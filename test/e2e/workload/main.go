@@ -137,7 +137,7 @@ func exchange(path, answer string) (text string, err error) {
 }
 
 // try creates a device node, as root in a container can, and opens it. It returns nil if the container is allowed to
-// open the device. The kernel then returns ENXIO, because there is no driver.
+// open the device; in that case, the kernel returns ENXIO, because there is no driver.
 func try(major, minor int) error {
 	const path = "/try"
 	defer os.Remove(path)
