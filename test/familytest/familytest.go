@@ -27,8 +27,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
-// Ignore makes comparisons ignore the unit fields that differ between runs, the findings about files, and the bitstream
-// ID.
+// Ignore makes comparisons ignore units' incarnations, files, counters and bitstream IDs, and conditions' errors.
 var Ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
@@ -255,8 +254,9 @@ func ReadOne(t testing.TB, host sysfs.Host, f inventory.Family, card string) inv
 	return r
 }
 
-// Observed checks that a check of the card finds each of these changes. A change is either a path that is moved away
-// or, in the form PATH -> TARGET, a link that is created. Paths are relative to the parent of /sys.
+// Observed makes each of these changes in turn, and checks that the change is found when an earlier reading of the card
+// is checked. A change is either a path that is moved away or, in the form PATH -> TARGET, a link that is created.
+// Paths are relative to the parent of /sys.
 func Observed(t *testing.T, host sysfs.Host, f inventory.Family, card string, paths ...string) {
 	t.Helper()
 	seen := ReadOne(t, host, f, card).Observed

@@ -3,6 +3,7 @@
 //	workload          the sandbox container of a pod: reaps processes, and waits for a signal
 //	workload hold     prints a [report] as a line of JSON, and waits for a signal
 //	workload exit     prints a [report], and exits
+//	workload pause    prints a [report], and exits after 20 s
 //	workload stay     prints a [report], and ignores SIGTERM
 package main
 

@@ -126,7 +126,7 @@ func ioctl(f *os.File, request uintptr, argument unsafe.Pointer) error {
 	return nil
 }
 
-// ports returns the directories of all ports in sysfs, by the device IDs that they should get.
+// ports returns the directories of all ports in sysfs, keyed by the device IDs that the ports should get.
 func ports() (map[string]string, error) {
 	found, err := filepath.Glob("/sys/bus/pci/drivers/dfl-pci/0000:*/fpga_region/region*/dfl-port.*")
 	if err != nil {

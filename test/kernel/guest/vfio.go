@@ -29,8 +29,8 @@ func hasIOMMU() bool {
 // them.
 var xrtModules = []string{"crc32c_generic", "libcrc32c", "drm_panel_orientation_quirks", "drm", "xocl"}
 
-// insmodFurther loads the modules other than the DFL drivers: vfio's if the machine has an IOMMU, and xocl if the
-// machine has it.
+// insmodFurther loads aer_inject, and the modules of other families' drivers: vfio's if the machine has an IOMMU, and
+// xocl's. It skips those of these modules that aren't in /modules.
 func insmodFurther() error {
 	names := []string{"aer_inject"}
 	further := xrtModules
@@ -78,8 +78,8 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 		if err := write("/sys/bus/pci/drivers_probe", address); err != nil && !errors.Is(err, unix.ENODEV) {
 			return err
 		}
-		// If a function has just been plugged in, the kernel probes it later by itself. The link to the driver appears
-		// before the device nodes, and the uevent is sent after them.
+		// The device nodes appear after the link to the driver and before the uevent, so wait for the uevent too. If
+		// the function has just been plugged in, the kernel probes it later by itself.
 		for {
 			bound, err := os.Readlink(dir + "/driver")
 			_, announced := r.uevents.first(begin, "bind", address, address)
@@ -173,8 +173,7 @@ func (r *rig) use(address string, cdev bool) error {
 	return nil
 }
 
-// refused returns an error unless the kernel doesn't let a container use the function because the function's group
-// isn't viable.
+// refused checks that the kernel doesn't let a container use the function because the function's group isn't viable.
 func (r *rig) refused(address string) error {
 	u, err := r.openGroup(address)
 	if errors.Is(err, errNotViable) {
@@ -183,7 +182,7 @@ func (r *rig) refused(address string) error {
 	return errors.Join(fmt.Errorf("use of %s: found error %w, want %w", address, err, errNotViable), u.close())
 }
 
-// leave closes the files that use opened.
+// leave closes the files that use opened for this function.
 func (r *rig) leave(address string) error {
 	u, ok := r.uses[address]
 	if !ok {
