@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// row is a row in the table.
+// row is a row in the table that bench prints.
 type row struct {
 	what, aim string
 	measured  func(results) string
@@ -32,7 +32,7 @@ const (
 	external = "./test/bench"
 )
 
-// groups returns the table's groups. dir is the directory with the programs.
+// groups returns the groups of benchmarks in the table. dir is the directory with the programs.
 func groups(dir string) []group {
 	size := func(name string) func(results) string {
 		return func(r results) string {

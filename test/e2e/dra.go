@@ -37,7 +37,7 @@ func (s *scene) installDRA(values ...string) {
 	s.cleanups = append(s.cleanups, s.removeClaims)
 }
 
-// draValues returns the Helm values for installDRA.
+// draValues returns the Helm values that select the DRA driver, followed by the given ones.
 func (s *scene) draValues(values ...string) []string {
 	return append([]string{"api=dra", "config.cdiDir=" + specs}, values...)
 }
@@ -463,8 +463,8 @@ func (s *scene) allocated(claim string) ([]string, error) {
 	return names, nil
 }
 
-// apiRequests returns how many requests for slices and claims the API server has answered, by verb and resource, not
-// counting watches.
+// apiRequests returns how many requests for slices and claims the API server has answered, not counting watches. The
+// result is keyed by the series of the API server's metric.
 func (s *scene) apiRequests() map[string]string {
 	text := must(s.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx))
 	found := map[string]string{}

@@ -231,7 +231,7 @@ func (w *sampler) take(ctx context.Context, kubelet podresources.PodResourcesLis
 	w.pending, w.held = nil, now
 }
 
-// listed returns the devices that the kubelet's device manager lists as healthy, by resource.
+// listed returns the devices that the kubelet's device manager lists as healthy, keyed by resource.
 func (w *sampler) listed(ctx context.Context, kubelet podresources.PodResourcesListerClient) (offers, error) {
 	all, err := kubelet.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
 	if err != nil {

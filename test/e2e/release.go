@@ -205,7 +205,8 @@ func (s *scene) hasReasonsIn(labels string, want map[string][]string) {
 // line is a line in the daemon's log.
 type line map[string]any
 
-// logs returns what kubectl logs prints for the daemon. Every line must be a JSON object from the daemon.
+// logs returns the lines that kubectl logs prints for the daemon. Each line must be a JSON object with the fields that
+// every one of the daemon's lines has.
 func (s *scene) logs() []line {
 	text := s.must("kubectl", "--namespace", namespace, "logs", s.daemon().Name)
 	var lines []line

@@ -114,7 +114,7 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, minor int, st 
 	return err == nil
 }
 
-// try calls run, and returns the error of the check that ended it, or nil.
+// try calls run. If a check ends run early, try returns the check's error.
 func (s *scene) try(run func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -27,8 +27,8 @@ import (
 const (
 	quietLeast = 30 * time.Second
 	quietLimit = 200 * time.Second
-	// recordedLimit replaces quietLimit while ports are still recorded (see [soak.Limits.Recorded]). Once none are, the
-	// daemon has quietLeast to notice.
+	// recordedLimit replaces quietLimit while ports are still recorded (see [soak.Limits.Recorded]). Once no ports are
+	// recorded anymore, the daemon has quietLeast to notice.
 	recordedLimit = 330 * time.Second
 )
 
@@ -61,8 +61,8 @@ func (a act) tearDown() {
 }
 
 // restore starts the parts that have ended by themselves, and repairs the release if an upgrade failed halfway. It
-// first reads the naming from the release, because after a failed upgrade, the operation may not have been able to do
-// so.
+// first reads the naming from the release, because the operation whose upgrade failed may not have been able to read
+// it.
 func (a act) restore() {
 	for _, part := range clusterParts {
 		if a.EndedPart(part) {

@@ -142,7 +142,7 @@ func (s *soaking) setNaming(to naming) {
 	}
 }
 
-// readNaming updates the naming from the release.
+// readNaming reads the current naming from the release's values.
 func (a act) readNaming() {
 	out := a.must("helm", "get", "values", release, "--namespace", namespace, "--output", "json")
 	var values struct {

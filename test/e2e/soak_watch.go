@@ -127,7 +127,7 @@ func (s *soaking) observe() (end func()) {
 	}
 }
 
-// writePod writes a line for a pod.
+// writePod writes a line with a pod's new state.
 func (s *soaking) writePod(pod *corev1.Pod, phase string) {
 	p := soak.Pod{
 		Name: pod.Name, UID: string(pod.UID), Wants: map[string]int{}, Phase: phase,

@@ -85,10 +85,10 @@ func (s *scene) pushBitstream(dir, afu, reference string) {
 	}
 }
 
-// bitstreams lists a bitstream in a registry in the chart's values. A pod whose claim requires this bitstream runs with
-// the bitstream's AFU, without any steps on the node. A pod that requires another bitstream stays pending, with a
-// reason, until that bitstream is added to the list. A reference that doesn't exist causes an Event, but doesn't delay
-// anything else.
+// bitstreams configures the chart with a reference to a bitstream in a registry. A pod whose claim requires this
+// bitstream runs with the bitstream's AFU, without any steps on the node. A pod that requires another bitstream stays
+// pending, with a reason, until a reference to that bitstream is added. A reference to a bitstream that doesn't exist
+// causes an Event, but doesn't delay anything else.
 func bitstreams(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plugCard(second, 1, -1, otherAFU)

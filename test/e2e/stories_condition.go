@@ -121,7 +121,8 @@ func transition(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// conditionPolicy shows that with its token, a daemon can change only its own condition on its own node.
+// conditionPolicy shows that a daemon's token allows the daemon to change only its own condition, and only on its own
+// node.
 func conditionPolicy(s *scene) {
 	s.plug(first)
 	s.step("helm install on this node only, and a second Node object")

@@ -212,7 +212,7 @@ func (s *scene) podGone(name string) {
 	}, true)
 }
 
-// draPolicy shows that with its token, the driver can write only its own node's slices.
+// draPolicy shows that the driver's token allows the driver to write only its own node's slices.
 func draPolicy(s *scene) {
 	s.plug(first)
 	s.installDRA()

@@ -24,7 +24,8 @@ const attributesDir = "/var/run/kubernetes.io/dra-device-attributes"
 // attributes maps a device's name to its attributes.
 type attributes map[string]map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 
-// inFile returns the path of a request's metadata file inside a container.
+// inFile returns the path of a request's metadata file inside a container. kind is resourceclaims or
+// resourceclaimtemplates.
 func inFile(kind, claim, request string) string {
 	return filepath.Join(attributesDir, kind, claim, request, draDriver+"-metadata.json")
 }

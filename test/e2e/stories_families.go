@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// The other families' cards, and all families' resources. The port belongs to the card at the address first.
+// A card for each family other than DFL, whose card is the one at first, and the names of all families' resources.
 const (
 	vfCard                       = "0000:02:00.0" // has three virtual functions on vfio-pci
 	xrtCard, xrtUser, xrtID      = "0000:03:00.0", "0000:03:00.1", "03:00.1"

@@ -15,8 +15,8 @@ import (
 // their containers still need the directory of their CDI spec.
 var finishing = []string{"dra.finishClaims=true", "config.cdiDir=" + specs}
 
-// changeAPI changes the release's values with helm upgrade, and waits until both APIs offer the given devices. It
-// prints how long each part took.
+// changeAPI changes the release's values with helm upgrade, and waits until the resource offers the devices in list,
+// and the slices those in inSlices. It prints how long each part took.
 func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 	began := time.Now()
 	_, err := w.s.helm("upgrade", w.s.settings(values...)...)
@@ -26,8 +26,9 @@ func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 	w.s.step("  helm upgrade --wait: %.1f s", took.Seconds())
 }
 
-// changed waits until both APIs offer the given devices after a switch to the other API, and returns the time at which
-// they did. It prints when the old API stopped offering devices and when the new one started, relative to began.
+// changed waits, after a switch to the other API, until the resource offers the devices in list, and the slices those
+// in inSlices. It returns the time at which they did. It prints when the old API stopped offering devices and when the
+// new one started, relative to began.
 func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time {
 	reached := w.reaches(began, list, inSlices)
 	w.mu.Lock()
@@ -128,7 +129,7 @@ func draHandover(s *scene) {
 	w.end()
 }
 
-// freeze stops a daemon's process, and returns a function that kills it.
+// freeze stops a daemon's process with SIGSTOP, and returns a function that kills it.
 func (s *scene) freeze(labels string) (kill func()) {
 	pid := s.pid(s.daemonOf(labels).Status.ContainerStatuses[0].ContainerID)
 	s.check(syscall.Kill(pid, syscall.SIGSTOP))
@@ -146,8 +147,8 @@ func (w *sampler) remains(limit time.Duration, list, inSlices deviceNames) {
 	}
 }
 
-// draHandoverKilled shows that if the daemon that should give way hangs, the other API's daemon waits until that daemon
-// has been killed.
+// draHandoverKilled shows that if the daemon that should give way hangs, the other API's daemon waits until the hanging
+// one has been killed.
 func draHandoverKilled(s *scene) {
 	s.noSlices()
 	s.plug(first, second)

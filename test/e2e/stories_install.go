@@ -63,7 +63,7 @@ func helmTest(s *scene) {
 	s.refused("helm test", err, "test.resource: found none", "in mode af")
 }
 
-// testsRelease runs helm test while the card that plug adds is free, and again while hold's pod holds it.
+// testsRelease runs helm test twice: after plug has added a card, and after hold has created a pod that holds the card.
 func (s *scene) testsRelease(plug, hold func()) {
 	s.cleanups = append(s.cleanups, func() {
 		s.must("kubectl", "--namespace", namespace, "delete", "job", "--ignore-not-found", "fpga-accelerator-device-plugin-test")

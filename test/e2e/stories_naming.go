@@ -297,7 +297,7 @@ func namingDRA(s *scene) {
 	w.end()
 }
 
-// formIn returns the form of a device that slices contain (see [formOf]), or "" if they don't contain the device.
+// formIn returns the form in which slices contain a device (see [formOf]), or "" if they don't contain it.
 func formIn(all map[string]*resourceapi.ResourceSlice, name string) string {
 	for _, slice := range all {
 		for _, device := range slice.Spec.Devices {

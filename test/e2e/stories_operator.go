@@ -326,7 +326,7 @@ func operatorUpgrade(s *scene) {
 	s.step("  %s", names)
 }
 
-// operatorIntel shows that Intel's unmodified sample installs a plugin with the hook.
+// operatorIntel shows that Intel's unmodified sample of an FpgaDevicePlugin installs a plugin with the hook.
 func operatorIntel(s *scene) {
 	const label = "intel.feature.node.kubernetes.io/fpga-arria10"
 	s.plug(first)

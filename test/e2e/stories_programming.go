@@ -200,8 +200,8 @@ func (s *scene) hostNode(name string) {
 	s.cleanups = append(s.cleanups, func() { s.check(os.Remove(path)) })
 }
 
-// programmingUpgrade shows that the program on the host is complete at all times during an upgrade, and stays there
-// after helm uninstall.
+// programmingUpgrade shows that the accelerator-fpga program on the host is complete at all times during an upgrade,
+// and that it stays there after helm uninstall.
 func programmingUpgrade(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming")

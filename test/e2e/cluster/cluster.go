@@ -160,7 +160,7 @@ func (c *Cluster) Node(ctx context.Context) (*corev1.Node, error) {
 	return c.Client.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
 }
 
-// await waits until a part is up, and prints how long it took.
+// await waits until a part of the cluster is up, and prints how long it took.
 func (c *Cluster) await(ctx context.Context, name string, up func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -184,7 +184,7 @@ func (c *Cluster) await(ctx context.Context, name string, up func(context.Contex
 	}
 }
 
-// Ended returns an error if a process has ended unexpectedly.
+// Ended returns an error if one of the cluster's processes has ended unexpectedly.
 func (c *Cluster) Ended() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -52,7 +52,7 @@ func (c *Cluster) start(names ...string) error {
 	return nil
 }
 
-// stop stops a part if it is running.
+// stop stops a part of the cluster if it is running.
 func (c *Cluster) stop(name string) error {
 	p := c.forget(name)
 	if p == nil {

@@ -266,8 +266,8 @@ func (c *Checker) observe() {
 	}
 }
 
-// known reports whether conditions with this clock can be evaluated. Those that depend on the offers can't be while the
-// offers can't be read.
+// known reports whether conditions with this clock can be evaluated now. If they depend on the offers, this is possible
+// only while the offers can be read.
 func (c *Checker) known(of clock) bool {
 	switch of {
 	case sampledClock:

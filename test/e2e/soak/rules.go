@@ -240,8 +240,8 @@ func (c *Checker) observeWaiting(held holding) {
 	}
 }
 
-// units returns how many devices are free under a name, at the least. For claims, and for resources in region mode, it
-// counts cards instead of ports, because a device may be a whole card.
+// units returns a lower bound on the number of devices that are free under a name. For claims, and for resources in
+// region mode, it counts cards instead of ports, because a device may be a whole card.
 func units(name string, ports []string, held holding) int {
 	free := map[string]bool{}
 	for _, port := range ports {

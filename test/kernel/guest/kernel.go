@@ -106,7 +106,8 @@ func image(afu string) ([]byte, error) {
 	return append(raw, make([]byte, 48)...), err
 }
 
-// program programs an AFU into a port with DFL_FPGA_FME_PORT_PR. It blocks until the card reports success or failure.
+// program programs an AFU into a port with the ioctl DFL_FPGA_FME_PORT_PR. It blocks until the card reports success or
+// failure.
 func program(fme *os.File, afu string, port uint32) error {
 	image, err := image(afu)
 	if err != nil {

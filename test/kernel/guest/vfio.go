@@ -29,8 +29,8 @@ func hasIOMMU() bool {
 // them.
 var xrtModules = []string{"crc32c_generic", "libcrc32c", "drm_panel_orientation_quirks", "drm", "xocl"}
 
-// insmodFurther loads aer_inject, and the modules of other families' drivers: vfio's if the machine has an IOMMU, and
-// xocl's. It skips those of these modules that aren't in /modules.
+// insmodFurther loads the modules that aren't for DFL: aer_inject, vfio's if the machine has an IOMMU, and xocl's. It
+// skips modules of vfio and xocl that don't exist in /modules.
 func insmodFurther() error {
 	names := []string{"aer_inject"}
 	further := xrtModules
@@ -173,7 +173,8 @@ func (r *rig) use(address string, cdev bool) error {
 	return nil
 }
 
-// refused checks that the kernel doesn't let a container use the function because the function's group isn't viable.
+// refused checks that the kernel refuses to let a container use the function, for the reason that the function's group
+// isn't viable.
 func (r *rig) refused(address string) error {
 	u, err := r.openGroup(address)
 	if errors.Is(err, errNotViable) {

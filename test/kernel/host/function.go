@@ -176,7 +176,7 @@ func (f *function) writePort(port, r, value uint64) {
 }
 
 // acknowledged returns what a control register contains after value has been written to it. The card acknowledges a
-// reset at once, so the ack bit is set exactly if the reset bit is.
+// reset at once, so the ack bit is set if and only if the reset bit is.
 func acknowledged(value, reset, ack uint64) uint64 {
 	value &^= ack
 	if value&reset != 0 {

@@ -1,6 +1,6 @@
 package main
 
-// model is a card that can be plugged in: its PCI functions, from function 0 on.
+// model describes a card that can be plugged in: its PCI functions, starting with function 0.
 type model []functionModel
 
 // qemuModels contains the cards that qemu emulates, with device_add's arguments for each.
