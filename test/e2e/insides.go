@@ -53,8 +53,8 @@ func (all insides) read() map[string][]string {
 }
 
 // look returns the pod and the device nodes of a process's container. The process must be running the workload with an
-// argument. Without an argument, it is a sandbox; if it is running another program, it may be the runtime, which hasn't
-// entered the container yet.
+// argument. Without an argument, it belongs to a sandbox; if it is running another program, it may be the runtime,
+// which hasn't entered the container yet.
 func look(pid string) (inside, bool) {
 	dir := filepath.Join("/proc", pid)
 	command, err := os.ReadFile(filepath.Join(dir, "cmdline"))

@@ -45,8 +45,8 @@ func (s *scene) awaitAdvertisedSoon(resource string, capacity, allocatable int64
 	}
 }
 
-// soon is how long a device can still count as held after its pod has ended. The daemon lists the kubelet's pods every
-// 10 s.
+// soon is how long a device can still count as held after its pod has ended, because the daemon lists the kubelet's
+// pods only every 10 s.
 const soon = 15 * time.Second
 
 // kubelet returns a client for the kubelet's pod-resources API.

@@ -138,7 +138,7 @@ func (s *soaking) free(part string) {
 	delete(s.busy, part)
 }
 
-// pause waits for a number of seconds.
+// pause waits for the number of seconds that text contains.
 func (a act) pause(text string) {
 	n := must(strconv.ParseFloat(text, 64))
 	select {

@@ -232,7 +232,7 @@ func (s *scene) startFailures(name string, since time.Time) []string {
 	events := must(s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + name}))
 	var messages []string
 	for _, event := range events.Items {
-		// Event times have a resolution of one second.
+		// Event times have a resolution of one second, so truncate since accordingly.
 		if !event.LastTimestamp.Time.Before(since.Truncate(time.Second)) {
 			messages = append(messages, event.Message)
 		}

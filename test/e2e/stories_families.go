@@ -161,7 +161,7 @@ func (s *scene) withNodes(r report, pattern string) report {
 	return r
 }
 
-// withFiles sets a report's mounted files.
+// withFiles returns the report with these mounted files.
 func withFiles(r report, files map[string]string) report {
 	r.Files = files
 	return r

@@ -1,4 +1,5 @@
-// Package metricstest gives tests access to a [metrics.Metrics]'s page and the values on it. It doesn't have any state.
+// Package metricstest gives tests access to the page of a [metrics.Metrics] and to the values on that page. It doesn't
+// have any state.
 package metricstest
 
 import (

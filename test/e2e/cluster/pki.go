@@ -69,7 +69,7 @@ func newServing(dir string) (*authority, error) {
 	return a, writePEM(filepath.Join(dir, "sa.pub"), "PUBLIC KEY", public)
 }
 
-// concatenate concatenates several files. All names are relative to dir.
+// concatenate writes the contents of several files to the file name, one after another. All names are relative to dir.
 func concatenate(dir, name string, from ...string) error {
 	var all []byte
 	for _, file := range from {

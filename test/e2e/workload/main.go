@@ -121,7 +121,7 @@ func inspect() (report, error) {
 }
 
 // exchange maps the first page of a BAR file, as programs for AWS cards do. It returns the text at the start of the
-// page, and writes the answer.
+// page, and writes answer to the page at the offset answerAt.
 func exchange(path, answer string) (text string, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

@@ -162,8 +162,8 @@ func (r *rig) note(e story.Expectation, measured bool) {
 }
 
 // firstMet returns the first list that was received after a given time and meets the expectation. The first element of
-// lists may have been received before that time. If it already meets the expectation, nothing has changed, and firstMet
-// returns false.
+// lists may have been received before that time. If that list already meets the expectation, nothing has changed, and
+// firstMet returns false.
 func firstMet(lists []simkubelet.List, after time.Time, e story.Expectation) (simkubelet.List, bool) {
 	satisfies := func(l simkubelet.List) bool {
 		d, listed := l.Device(e.Device)

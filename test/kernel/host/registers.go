@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Offsets of a function's features in its BAR 0. The layout is our own. The registers are those in drivers/fpga/dfl.h
-// and in the dfl-fme and dfl-afu drivers.
+// Offsets of a function's features in its BAR 0. The layout is our own, but the registers are those in
+// drivers/fpga/dfl.h and in the dfl-fme and dfl-afu drivers.
 const (
 	barSize    = 1 << 20
 	foreignBAR = 1 << 12 // size of BAR 0 in a function without features
