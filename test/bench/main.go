@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// row is a row in the table.
+// row is a row in the table that bench prints.
 type row struct {
 	what, aim string
 	measured  func(results) string
@@ -32,7 +32,7 @@ const (
 	external = "./test/bench"
 )
 
-// groups returns the table's groups. dir is the directory with the programs.
+// groups returns the groups of benchmarks in the table. dir is the directory with the programs.
 func groups(dir string) []group {
 	size := func(name string) func(results) string {
 		return func(r results) string {
@@ -101,7 +101,7 @@ func groups(dir string) []group {
 				return fmt.Sprintf("median %+.1f %%, from %+.1f to %+.1f %%", at(0.5), at(0), at(1))
 			}},
 		}},
-		// The operator's webhook and the client run in the same process.
+		// The operator's webhook and its client run in the same process.
 		{"admission, 20 s", "operator", "./admission", "Rate", nil, []row{
 			{"`accelerator-operator`, response to a new pod: p50 and p99 at 200 pods per second, 20 and 1000 mappings", "p99 ≤ 10 ms", format("%.3f / %.3f ms and %.3f / %.3f ms",
 				"Rate/mappings=20 p50-ms", "Rate/mappings=20 p99-ms", "Rate/mappings=1000 p50-ms", "Rate/mappings=1000 p99-ms")},
@@ -151,7 +151,7 @@ func run(ctx context.Context, dir, pattern string) error {
 	return nil
 }
 
-// results contains the benchmarks' values by "NAME UNIT", one value per run.
+// results contains the benchmarks' values, one per run, keyed by "NAME UNIT".
 type results struct {
 	values map[string][]float64
 	err    *error // the first error

@@ -46,7 +46,7 @@ type Section struct {
 	Data  []byte
 	Type  uint32 // 0 means SHT_PROGBITS
 	Flags uint64
-	// Size and Offset, unless they are 0, replace the true values in the section table.
+	// If Size or Offset isn't 0, it replaces the true value in the section table.
 	Size, Offset uint64
 }
 

@@ -28,7 +28,7 @@ func Unfold(root, file string) error {
 	return nil
 }
 
-// UnfoldText is like [Unfold] but takes the board's text.
+// UnfoldText is like [Unfold], but takes the text of the board instead of a file.
 func UnfoldText(root string, board []byte) error {
 	r, err := os.OpenRoot(root)
 	if err != nil {
@@ -59,7 +59,7 @@ var remark = regexp.MustCompile(`(?m)^  (sys/\S+) (answers|begins|does not answe
 
 // UnfoldRecorded is like [Unfold], but also creates the files described in a recorded board's header: binary files, and
 // a FIFO for each file that hangs when it is read. It doesn't create files that couldn't be read; instead, it returns
-// the names of the errors that reading them caused, by path below root.
+// the name of each such file's error, keyed by the file's path below root.
 func UnfoldRecorded(root, file string) (failing map[string]string, err error) {
 	if err := Unfold(root, file); err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ func (r *Running) end(log io.Closer) {
 	}
 }
 
-// Await returns the next line with the given event, waiting for it if necessary.
+// Await returns the next log line with the given event, waiting for it if necessary.
 func (r *Running) Await(event string) map[string]any {
 	r.T.Helper()
 	for i, line := range r.Early {

@@ -34,8 +34,8 @@ func Commands(t testing.TB, tree, program string) (found []Command) {
 	return found
 }
 
-// Examples returns the invocations in the examples of a program's help. Three spaces separate an invocation from a
-// comment.
+// Examples returns the invocations in the examples of a program's help. In a line, three spaces separate an invocation
+// from a comment.
 func Examples(root *cobra.Command, program string) (found []Command) {
 	for line := range strings.Lines(root.Example) {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), "   ")

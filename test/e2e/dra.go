@@ -25,7 +25,7 @@ const (
 	// draImage is the driver's image.
 	draImage = "accelerator-dra-driver"
 
-	// The kubelet's directories for the driver. draPlugin contains the prepared claims.
+	// The kubelet's directories for the driver. draPlugin also contains the prepared claims.
 	draPlugin   = "/var/lib/kubelet/plugins/" + draDriver
 	draRegistry = "/var/lib/kubelet/plugins_registry"
 )
@@ -37,7 +37,7 @@ func (s *scene) installDRA(values ...string) {
 	s.cleanups = append(s.cleanups, s.removeClaims)
 }
 
-// draValues returns the Helm values for installDRA.
+// draValues returns the Helm values that select the DRA driver, followed by the given ones.
 func (s *scene) draValues(values ...string) []string {
 	return append([]string{"api=dra", "config.cdiDir=" + specs}, values...)
 }
@@ -48,7 +48,7 @@ func (s *scene) removeClaims() {
 	all := metav1.ListOptions{}
 	s.check(s.Client.AppsV1().Deployments(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all))
 	await(s, "pods left", func() (int, error) {
-		// A ReplicaSet that hasn't been deleted yet replaces its pods.
+		// Delete the pods again in each round, because a ReplicaSet that hasn't been deleted yet replaces them.
 		if err := s.Client.CoreV1().Pods(s.users).DeleteCollection(s.ctx, metav1.DeleteOptions{}, all); err != nil {
 			return -1, err
 		}
@@ -64,7 +64,7 @@ func (s *scene) removeClaims() {
 	s.prepared(0)
 }
 
-// hardware changes the simulated node, and returns the time right before the change.
+// hardware calls change to change the simulated node, and returns the time right before that.
 func (s *scene) hardware(change func(*simnode.Node) error) time.Time {
 	node := must(simnode.Open(s.ctx, simulated))
 	began := time.Now()
@@ -107,7 +107,7 @@ func deviceName(id string) string {
 // device doesn't have one. Reasons of the form recovering.CAUSE are shortened to recovering.
 type offered map[string]string
 
-// offer returns the devices with these IDs, without taints.
+// offer returns a set of the devices with these IDs, without taints.
 func offer(ids ...string) offered {
 	devices := offered{}
 	for _, id := range ids {
@@ -123,7 +123,7 @@ func (o offered) with(id, taint string) offered {
 	return o
 }
 
-// devices returns the devices in slices.
+// devices returns the set of all devices in these slices.
 func devices(published map[string]*resourceapi.ResourceSlice) offered {
 	devices := offered{}
 	for _, slice := range published {
@@ -139,7 +139,7 @@ func devices(published map[string]*resourceapi.ResourceSlice) offered {
 	return devices
 }
 
-// followSlices records the driver's slices for the node.
+// followSlices starts to record the driver's slices for the node.
 func (s *scene) followSlices() published {
 	return published{s, follow[*resourceapi.ResourceSlice](s, s.Client.ResourceV1().ResourceSlices().Watch,
 		metav1.ListOptions{FieldSelector: "spec.driver=" + draDriver + ",spec.nodeName=" + cluster.NodeName})}
@@ -152,7 +152,8 @@ type published struct {
 }
 
 // shows waits until the slices contain exactly these devices. It ignores states before the given time, and returns the
-// time of the first match. On Kubernetes versions without taints, tainted devices must be missing instead.
+// time of the first match. On Kubernetes versions without taints, the slices must not contain the devices that have a
+// taint in want.
 func (p published) shows(since time.Time, want offered) time.Time {
 	if p.s.minor < taints {
 		want = maps.Clone(want)
@@ -220,7 +221,7 @@ func (p podRecord) gone(since time.Time, name string) time.Time {
 	})
 }
 
-// times contains how long each round took.
+// times lists how long each round of a measurement took.
 type times []time.Duration
 
 // String returns the median and the maximum.
@@ -243,7 +244,7 @@ func (s *scene) measured(name string, t times, aim time.Duration) {
 	s.step("  %s: %v%s", name, t, text)
 }
 
-// request returns a request for n devices that match a CEL expression. "" matches every device.
+// request returns a request with this name for n devices that match a CEL expression. "" matches every device.
 func request(name string, n int64, expression string) resourceapi.DeviceRequest {
 	exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: draDriver, Count: n}
 	if expression != "" {
@@ -257,13 +258,13 @@ func one() resourceapi.DeviceClaim {
 	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("card", 1, "")}}
 }
 
-// selects requests one device that matches a CEL expression.
+// selects returns a claim for one device that matches a CEL expression.
 func selects(expression string) resourceapi.DeviceClaim {
 	return resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{request("card", 1, expression)}}
 }
 
-// tolerating requests one device and tolerates its taints, so that the pods aren't evicted. In Kubernetes 1.37, a
-// toleration has to specify the effect to prevent eviction.
+// tolerating returns a claim for one device that tolerates the device's taints, so that its pods aren't evicted. In
+// Kubernetes 1.37, a toleration has to specify the effect to prevent eviction.
 func tolerating() resourceapi.DeviceClaim {
 	devices := one()
 	devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{
@@ -335,8 +336,8 @@ func (s *scene) deleteClaimed(names ...string) {
 	}, 0)
 }
 
-// draReport returns the report expected from a container that has these device nodes, and these devices through one
-// request.
+// draReport returns the report expected from a container that has these device nodes and has got all of these devices
+// through a single request.
 func draReport(ids string, nodes ...string) report {
 	r := reportOf(ids, nodes...)
 	for _, id := range strings.Split(ids, ",") {
@@ -345,8 +346,8 @@ func draReport(ids string, nodes ...string) report {
 	return r
 }
 
-// hasDevices is like [scene.hasReport], but for a container with several requests or claims. ACCELERATOR_UNITS and
-// ACCELERATOR_DEVICES list only one request's devices.
+// hasDevices is like [scene.hasReport], but for a container with several requests or claims. It ignores
+// ACCELERATOR_UNITS and ACCELERATOR_DEVICES, because they list only one request's devices.
 func (s *scene) hasDevices(name string, want report) {
 	s.reachesPhase(name, corev1.PodRunning)
 	some := func(r report, err error) (report, error) {
@@ -359,8 +360,8 @@ func (s *scene) hasDevices(name string, want report) {
 	await(s, "report of pod "+name, func() (report, error) { return some(s.lastReport(name, "main")) }, want)
 }
 
-// cannotPrepare waits for one of the pod's events to say that the kubelet couldn't prepare a claim. It returns the
-// event's message, which must contain all of these strings.
+// cannotPrepare waits until the kubelet reports in an event that it couldn't prepare one of the pod's claims. It
+// returns the event's message, which must contain all of these strings.
 func (s *scene) cannotPrepare(name string, texts ...string) string {
 	message := ""
 	await(s, "event of pod "+name, func() (bool, error) {
@@ -375,9 +376,9 @@ func (s *scene) cannotPrepare(name string, texts ...string) string {
 	return message
 }
 
-// unprepared returns the kubelet's events about claims that it couldn't prepare, for one pod, or for all pods if pod is
-// "". It leaves out events caused by a race in Kubernetes 1.37: the kubelet may request a new pod's claim before the
-// API server's node authorizer knows that the pod is bound to the node. The kubelet retries at the next sync.
+// unprepared returns the events in which the kubelet says that it couldn't prepare a claim of the pod, or of any pod if
+// pod is "". It leaves out events caused by a race in Kubernetes 1.37: the kubelet may request a new pod's claim before
+// the API server's node authorizer knows that the pod is bound to the node. The kubelet retries at the next sync.
 func (s *scene) unprepared(pod string) ([]corev1.Event, error) {
 	selector := "reason=FailedPrepareDynamicResources"
 	if pod != "" {
@@ -402,7 +403,7 @@ func (s *scene) claimHealth(name string, want map[string]string) {
 	s.health(name, byName)
 }
 
-// cutDevice splits a CDI device's name right before the name of the driver's device.
+// cutDevice splits a CDI device's name into a prefix and the name of the driver's device, which comes last.
 func cutDevice[T ~string](name T) (before, device T) {
 	i := max(0, strings.Index(string(name), "-pci-")+1)
 	return name[:i], name[i:]
@@ -462,8 +463,8 @@ func (s *scene) allocated(claim string) ([]string, error) {
 	return names, nil
 }
 
-// apiRequests returns how many requests for slices and claims the API server has answered, by verb and resource, not
-// counting watches.
+// apiRequests returns how many requests for slices and claims the API server has answered, not counting watches. The
+// result is keyed by the series of the API server's metric.
 func (s *scene) apiRequests() map[string]string {
 	text := must(s.Client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.ctx))
 	found := map[string]string{}

@@ -19,7 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The sampler samples all names every sampleInterval. It lists the kubelet's pods only with every podsEvery-th sample,
+// A sampler takes a sample every sampleInterval. It lists the kubelet's pods only with every podsEvery-th sample,
 // because the kubelet limits its pod-resources API to 100 calls per second across all clients, including the daemon.
 const (
 	sampleInterval = 20 * time.Millisecond
@@ -27,8 +27,8 @@ const (
 	longestGap     = time.Second // between samples, on a shared machine
 )
 
-// wholeCards is the name under which a sample lists the driver's devices that are cards with several ports, as in
-// region mode. All of the driver's other devices are listed under draDriver.
+// wholeCards is the name under which a sample lists those of the driver's devices that are cards with several ports, as
+// in region mode. The driver's other devices are listed under draDriver.
 const wholeCards = draDriver + "/card"
 
 // deviceNames is a sorted set of device names.
@@ -38,16 +38,17 @@ type deviceNames []string
 // that a pod already holds under the same name. Names without devices are left out.
 type offers map[string]deviceNames
 
-// glimpse is a sample. For a resource, it contains the devices that the kubelet's device manager lists as healthy
+// glimpse is a sample. For each resource, it contains the devices that the kubelet's device manager lists as healthy
 // (GetAllocatableResources in the pod-resources API). For the driver, it contains the untainted devices in
-// ResourceSlices, listed from the API server without a resource version.
+// ResourceSlices, which are listed from the API server without a resource version.
 type glimpse struct {
 	at     time.Time
 	offers offers
 	nodes  map[string][]string // numbers (MAJOR:MINOR) of the device nodes inside containers, mapped to their pods' names
 }
 
-// held maps each name to its devices, and each device to the pod that holds it, according to the kubelet.
+// held maps the name of a resource, or of the driver, to its devices, and each device to the pod that holds it
+// according to the kubelet.
 type held map[string]map[string]string
 
 // noSlices waits until the kubelet has deleted earlier stories' slices. The driver can't delete them, because it lost
@@ -60,8 +61,8 @@ func (s *scene) noSlices() {
 	}, 0)
 }
 
-// portsOf returns the ports of a device that is offered under a name. In region mode, a device is a card with all its
-// ports. The stories' cards have at most two.
+// portsOf returns the ports that a device consists of. name is the name under which the device is offered. In region
+// mode, a device is a card with all its ports. The stories' cards have at most two.
 func portsOf(name, device string) deviceNames {
 	if name == wholeCards || strings.Contains(name, "/region-") {
 		return deviceNames{device, device + "-p1"}
@@ -109,7 +110,7 @@ func judge(sample glimpse, before, after held) []string {
 	return wrong
 }
 
-// sampler samples all names until the story ends.
+// sampler samples, until the story ends, which devices are offered under which names.
 type sampler struct {
 	resources []string
 	inSlices  bool          // whether to also sample slices
@@ -162,7 +163,7 @@ func (s *scene) sample(w *sampler) *sampler {
 	return w
 }
 
-// ports maps the numbers of all cards' device nodes to their ports.
+// ports returns the port to which each device node of all cards belongs, keyed by the node's number.
 func (s *scene) ports() map[string]string {
 	ports := map[string]string{}
 	s.hardware(func(n *simnode.Node) error {
@@ -230,7 +231,7 @@ func (w *sampler) take(ctx context.Context, kubelet podresources.PodResourcesLis
 	w.pending, w.held = nil, now
 }
 
-// listed returns the devices that the kubelet's device manager lists as healthy, by resource.
+// listed returns the devices that the kubelet's device manager lists as healthy, keyed by resource.
 func (w *sampler) listed(ctx context.Context, kubelet podresources.PodResourcesListerClient) (offers, error) {
 	all, err := kubelet.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
 	if err != nil {
@@ -319,7 +320,7 @@ func (w *sampler) reaches(since time.Time, list, inSlices deviceNames) time.Time
 	return w.shows(since, w.both(list, inSlices))
 }
 
-// both combines the offers of the story's resource and of the driver.
+// both returns the offers in which the story's resource has the devices in list, and the driver has those in inSlices.
 func (w *sampler) both(list, inSlices deviceNames) offers {
 	o := offers{w.s.resource: list, draDriver: inSlices}
 	maps.DeleteFunc(o, func(_ string, d deviceNames) bool { return len(d) == 0 })
@@ -384,8 +385,8 @@ func (w *sampler) problem() error {
 	return nil
 }
 
-// end stops the sampler and prints its figures. The story fails if a sample was wrong, if a gap between samples was too
-// long, or if there were too few samples. Gaps are allowed during an outage.
+// end stops the sampler and prints its figures. The story fails if a sample was wrong, if the time between two samples
+// was too long, or if there were too few samples. During an outage, samples may be missing.
 func (w *sampler) end() {
 	w.stop()
 	took := time.Since(w.began)
@@ -407,7 +408,7 @@ func (w *sampler) end() {
 	}
 }
 
-// changes prints the states since a given time.
+// changes prints the state at the given time and all later states.
 func (w *sampler) changes(since time.Time) {
 	for _, state := range w.since(since) {
 		fmt.Printf("             %6.2f s  %s\n", state.at.Sub(since).Seconds(), state.offers)

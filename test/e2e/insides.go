@@ -52,9 +52,9 @@ func (all insides) read() map[string][]string {
 	return found
 }
 
-// look returns what is inside a process's container. The process must be running the workload with an argument. Without
-// an argument, it is a sandbox; if it is running another program, it may be the runtime, which hasn't entered the
-// container yet.
+// look returns the pod and the device nodes of a process's container. The process must be running the workload with an
+// argument. Without an argument, it belongs to a sandbox; if it is running another program, it may be the runtime,
+// which hasn't entered the container yet.
 func look(pid string) (inside, bool) {
 	dir := filepath.Join("/proc", pid)
 	command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
@@ -82,7 +82,7 @@ func look(pid string) (inside, bool) {
 	return in, true
 }
 
-// podsWith returns how many pods have device nodes.
+// podsWith returns how many pods have at least one of these device nodes.
 func podsWith(nodes map[string][]string) int {
 	pods := map[string]bool{}
 	for _, names := range nodes {

@@ -92,7 +92,7 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// Deferred, so that the cluster is taken down even after a panic.
+	// Take the cluster down in a deferred function, so that this happens even after a panic.
 	defer func() {
 		end := times.begin("cluster down")
 		fmt.Println("== cluster down")
@@ -148,8 +148,8 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	return failed, nil
 }
 
-// importImages imports the tree's images into the node as described in docs/install.md, and also the pods' and
-// cert-manager's images. The "next version" of an image is the same image with a different tag.
+// importImages imports the repository's images into the node as described in docs/install.md, and also the images for
+// the stories' pods and for cert-manager. The "next version" of an image is the same image with a different tag.
 func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 	others := filepath.Join(o.out, "images.tar")
 	defer os.Remove(others)
@@ -174,7 +174,7 @@ func importImages(ctx context.Context, c *cluster.Cluster, o options) error {
 }
 
 // keep prints how to use and stop the cluster, and waits for a signal. It prints this process's PID, because make
-// forwards SIGTERM but not SIGINT. Ctrl-C's SIGINT reaches every process in the terminal.
+// forwards SIGTERM but not SIGINT. Ctrl-C works without the PID: it sends SIGINT to every process in the terminal.
 func keep(ctx context.Context, c *cluster.Cluster, o options) {
 	fmt.Printf("== the cluster runs until Ctrl-C, or until: kill %d (kill -INT of make does not end it)\n"+
 		"  export KUBECONFIG=%s CONTAINERD_ADDRESS=%s CONTAINERD_NAMESPACE=k8s.io PATH=%s:$PATH\n",

@@ -13,7 +13,7 @@ import (
 // simulated is the simulated node's directory.
 const simulated = cluster.Root + "/node"
 
-// simulate runs the image binary's simulate command on the simulated node, and returns the command's output.
+// simulate runs the plugin's simulate command on the simulated node, and returns the command's output.
 func (s *scene) simulate(args ...string) string {
 	program := filepath.Join(s.dist, "bin_"+runtime.GOARCH, "accelerator-device-plugin")
 	out, err := exec.CommandContext(s.ctx, program, append([]string{"simulate", simulated}, args...)...).Output()

@@ -38,15 +38,15 @@ func (s *scene) awaitAdvertised(resource string, capacity, allocatable int64) ti
 }
 
 // awaitAdvertisedSoon is like [scene.awaitAdvertised], for use after a pod that held a device has ended. The story
-// fails if this takes longer than [soon].
+// fails if the wait takes longer than [soon].
 func (s *scene) awaitAdvertisedSoon(resource string, capacity, allocatable int64) {
 	if took := s.awaitAdvertised(resource, capacity, allocatable); took > soon {
 		s.failf("node status of %s is {%d %d} after %v, want it within %v after the pod's end", resource, capacity, allocatable, took, soon)
 	}
 }
 
-// soon is how long a device can still count as held after its pod has ended. The daemon lists the kubelet's pods every
-// 10 s.
+// soon is how long a device can still count as held after its pod has ended, because the daemon lists the kubelet's
+// pods only every 10 s.
 const soon = 15 * time.Second
 
 // kubelet returns a client for the kubelet's pod-resources API.

@@ -47,7 +47,7 @@ func (s *scene) installOperator(args ...string) {
 	must(s.helmOperator("install", append([]string{"--create-namespace"}, args...)...))
 }
 
-// helmOperator runs helm install or helm upgrade.
+// helmOperator runs helm install or helm upgrade for the operator.
 func (s *scene) helmOperator(command string, args ...string) (string, error) {
 	return s.Run(s.ctx, "helm", append([]string{command, operator, s.packaged(operator), "--namespace", operatorNamespace, "--wait", "--timeout", "1m"}, args...)...)
 }
@@ -82,7 +82,8 @@ func (s *scene) operators() ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), nil
 }
 
-// scale changes the number of replicas, and waits until all of them are ready and there are no other pods.
+// scale changes the number of the operator's replicas, and waits until all of them are ready and there are no other
+// pods.
 func (s *scene) scale(replicas int) {
 	s.must("kubectl", "--namespace", operatorNamespace, "scale", "deployment", operator, "--replicas", strconv.Itoa(replicas))
 	await(s, "replicas", func() ([2]int, error) {
@@ -151,14 +152,14 @@ func (s *scene) trusted() ([]*x509.Certificate, error) {
 	return certificates(hook.ClientConfig.CABundle)
 }
 
-// countSigned returns how many replicas serve a certificate signed by ca.
+// countSigned returns how many of the operator's replicas serve a certificate signed by ca.
 func (s *scene) countSigned(ca *x509.Certificate) (int, error) {
 	all, err := s.served()
 	all = slices.DeleteFunc(all, func(c *x509.Certificate) bool { return c.CheckSignatureFrom(ca) != nil })
 	return len(all), err
 }
 
-// served returns the certificates that the replicas serve.
+// served returns the certificates that the operator's replicas serve.
 func (s *scene) served() (all []*x509.Certificate, err error) {
 	pods, err := s.operators()
 	if err != nil {
@@ -192,7 +193,7 @@ func (m mapping) manifest() []byte {
 	return text
 }
 
-// manifest returns a YAML file with mappings, pods and Deployments.
+// manifest returns a YAML file that contains these mappings, pods and Deployments.
 func manifest(objects ...any) string {
 	var file bytes.Buffer
 	for _, object := range objects {
@@ -255,7 +256,7 @@ func (s *scene) table(args ...string) ([]string, error) {
 	return lines, nil
 }
 
-// age matches an object's age in the column after a condition.
+// age matches the age of an object, such as 5s or 2m, in a line of kubectl's output.
 var age = regexp.MustCompile(`\b( \d+[smh])+\b`)
 
 // mappingsReady waits until all of these mappings are Ready.
@@ -267,12 +268,13 @@ func (s *scene) mappingsReady(kind string, names ...string) {
 	}, names)
 }
 
-// dryRun returns the pod that the API server would create.
+// dryRun returns the pod that the API server would create from the given one.
 func (s *scene) dryRun(pod *corev1.Pod) (*corev1.Pod, error) {
 	return s.Client.CoreV1().Pods(s.users).Create(s.ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// requestedUnits returns how many devices a container requests, by resource. It includes only resources in the domain.
+// requestedUnits returns how many devices a container requests, keyed by resource. It includes only resources in
+// [domain].
 func requestedUnits(c corev1.Container) map[string]int64 {
 	all := map[string]int64{}
 	for name, quantity := range c.Resources.Limits {

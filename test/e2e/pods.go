@@ -32,7 +32,7 @@ func reportOf(ids string, nodes ...string) report {
 	return r
 }
 
-// pod returns a pod that requests n devices of a resource, and holds them until it is deleted.
+// pod returns a pod that requests n devices of a resource. The pod holds them until it is deleted.
 func (s *scene) pod(name, resourceName string, n int64) *corev1.Pod {
 	none, grace, no := false, int64(1), false
 	return &corev1.Pod{

@@ -54,7 +54,7 @@ func (s *scene) daemonStatus() map[string]string {
 	return status
 }
 
-// daemonMounts returns which of these paths are mount points in the daemon's container, mapped to ro or rw.
+// daemonMounts returns those of these paths that are mount points in the daemon's container, mapped to ro or rw.
 func (s *scene) daemonMounts(paths ...string) map[string]string {
 	return mounts(s.daemonPID(), paths...)
 }

@@ -21,13 +21,13 @@ type record[T metav1.Object] struct {
 	failed  error
 }
 
-// moment contains the objects as they were after an event, by name.
+// moment contains the objects as they were after an event, keyed by name.
 type moment[T any] struct {
 	at      time.Time
 	objects map[string]T
 }
 
-// follow records a watch's objects until the story ends.
+// follow opens a watch, and records the states of its objects until the story ends.
 func follow[T metav1.Object](s *scene, open func(context.Context, metav1.ListOptions) (watch.Interface, error), o metav1.ListOptions) *record[T] {
 	ctx, stop := context.WithCancel(s.ctx)
 	w, err := open(ctx, o)

@@ -71,8 +71,8 @@ func (s *scene) begin(addresses ...string) {
 	s.awaitAdvertised(s.resource, int64(len(addresses)), int64(len(addresses)))
 }
 
-// settings returns the arguments for running helm on the chart in a story. They set the values for the simulated node
-// and for the story, followed by the given values, which use the syntax of helm --set.
+// settings returns helm's arguments for the chart in a story. They set the values for the simulated node and for the
+// story, followed by the given values, which use the syntax of helm --set.
 func (s *scene) settings(values ...string) []string {
 	args := []string{s.chart(), "--wait", "--timeout", "1m"}
 	values = append([]string{
@@ -205,7 +205,8 @@ func (s *scene) hasReasonsIn(labels string, want map[string][]string) {
 // line is a line in the daemon's log.
 type line map[string]any
 
-// logs returns what kubectl logs prints for the daemon. Every line must be a JSON object from the daemon.
+// logs returns the lines that kubectl logs prints for the daemon. Each line must be a JSON object with the fields that
+// every one of the daemon's lines has.
 func (s *scene) logs() []line {
 	text := s.must("kubectl", "--namespace", namespace, "logs", s.daemon().Name)
 	var lines []line

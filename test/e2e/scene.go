@@ -26,8 +26,8 @@ type story struct {
 	run  func(*scene)
 }
 
-// needs maps a story to the oldest Kubernetes 1 minor version on which it can run. Stories that run on all supported
-// versions aren't listed.
+// needs maps a story to the oldest version of Kubernetes on which it can run: 36 means 1.36. Stories that run on all
+// supported versions aren't listed.
 var needs = map[string]int{
 	"dra-extended": 36, "dra-extended-stale": 36, "dra-families": 36, // DRAExtendedResource
 	"dra-break": taints, "dra-pulled": taints, "dra-tolerated": taints,
@@ -40,7 +40,7 @@ var needs = map[string]int{
 // shows the health of its claims' devices (ResourceHealthStatus).
 const taints = 36
 
-// scene is the state of a running story. Its methods end the story if they fail.
+// scene is the state of a running story. Its methods end the story when something fails.
 type scene struct {
 	options
 	*cluster.Cluster
@@ -114,7 +114,7 @@ func runStory(ctx context.Context, c *cluster.Cluster, o options, minor int, st 
 	return err == nil
 }
 
-// try calls run, and returns the error of the check that ended it, or nil.
+// try calls run. If a check ends run early, try returns the check's error.
 func (s *scene) try(run func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -130,7 +130,7 @@ func (s *scene) try(run func()) (err error) {
 }
 
 // emptyCheckpoint removes the kubelet's checkpoint if it contains an earlier story's entries. Otherwise, a driver would
-// withhold the devices for five minutes, because it can't make the kubelet rewrite the file.
+// withhold the devices in these entries for five minutes, because it can't make the kubelet rewrite the file.
 func (s *scene) emptyCheckpoint() {
 	text, err := os.ReadFile(checkpointFile)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Contains(text, []byte(`"PodUID"`)) {

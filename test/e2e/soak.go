@@ -69,7 +69,7 @@ func (a act) within(limit time.Duration, run func(own act)) error {
 	return own.try(func() { run(act{&own, a.soaking}) })
 }
 
-// operation describes a kind of operation. choose returns false if there is currently nothing to do.
+// operation describes a kind of operation. choose returns false if there is currently nothing for it to do.
 type operation struct {
 	weight   int
 	disturbs bool
@@ -166,7 +166,7 @@ func (s *soaking) rounds(lasts time.Duration) {
 	}
 }
 
-// runLane runs random operations until ctx is done.
+// runLane runs random operations of a lane, one at a time, until ctx is done.
 func (s *soaking) runLane(ctx context.Context, l lane, random *rand.Rand) {
 	kinds, sum := slices.Sorted(maps.Keys(l.kinds)), 0
 	for _, o := range l.kinds {
@@ -191,8 +191,8 @@ func (s *soaking) runLane(ctx context.Context, l lane, random *rand.Rand) {
 	}
 }
 
-// operate runs an operation, and logs when it starts and ends. A failed operation isn't a violation: without an API
-// server, for example, hardly any operations succeed.
+// operate runs an operation, and writes a line when it starts and another when it ends. A failed operation isn't a
+// violation: without an API server, for example, hardly any operations succeed.
 func (s *soaking) operate(l lane, kind, target string, args []string) {
 	o := l.kinds[kind]
 	s.mu.Lock()
@@ -248,10 +248,10 @@ func (s *soaking) replay(history []soak.Line) {
 	}
 }
 
-// at returns how many seconds into the run t is, as recorded in lines.
+// at converts t to the form used in lines: seconds since the start of the run.
 func (s *soaking) at(t time.Time) float64 { return t.Sub(s.began).Seconds() }
 
-// write writes a line and passes it to the checker.
+// write writes a line to the history and passes it to the checker.
 func (s *soaking) write(line soak.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +277,7 @@ func (s *soaking) found() []soak.Wrong {
 	return s.wrong
 }
 
-// report prints the result and writes the picture.
+// report prints the soak's result and writes the picture.
 func (s *soaking) report(dir string, ended error) (failed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 var (
 	clusterParts = []string{"kubelet", "containerd", "kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager"}
 	programs     = map[string]string{"daemon": "accelerator-dev", "driver": "accelerator-dra", "operator": "accelerator-ope"} // names as in /proc/PID/comm
-	// With either API, the plugin is chosen more often than the other parts.
+	// "plugin" stands for the program that serves the current API. It is listed four times, so that it is chosen more
+	// often than the other parts.
 	parts = append(slices.Clone(clusterParts), "operator", "plugin", "plugin", "plugin", "plugin")
 )
 
@@ -105,7 +106,8 @@ var faultOperations = map[string]operation{
 	}},
 }
 
-// anyPart returns a function that chooses a part without a fault, and a random number of seconds.
+// anyPart returns a function that chooses a part that doesn't have a fault yet, and how many seconds the new fault
+// lasts.
 func anyPart(mean float64) func(*soaking, *rand.Rand) (string, []string, bool) {
 	return func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		part := parts[random.IntN(len(parts))]
@@ -136,7 +138,7 @@ func (s *soaking) free(part string) {
 	delete(s.busy, part)
 }
 
-// pause waits for a number of seconds.
+// pause waits for the number of seconds that text contains.
 func (a act) pause(text string) {
 	n := must(strconv.ParseFloat(text, 64))
 	select {

@@ -104,8 +104,8 @@ func anyOf(want func(port) bool) func(*card) bool {
 	return func(c *card) bool { return slices.ContainsFunc(c.ports, want) }
 }
 
-// plain reports whether a card is neither cordoned nor excluded. A cordon or an exclusion would also affect the next
-// card in the slot.
+// plain reports whether a card is neither cordoned nor excluded. Only plain cards are pulled, because a cordon or an
+// exclusion would also affect the next card in the slot.
 func plain(c *card) bool {
 	return !slices.ContainsFunc(c.ports, func(p port) bool { return p.Cordoned || p.Excluded || p.Unsure })
 }
@@ -191,7 +191,7 @@ func (b *bench) ports(address string) []port {
 	return nil
 }
 
-// change changes the simulated node and a card, and writes a line for each of the card's ports.
+// change changes the simulated node and a card, and writes a line for each of the card's ports that has changed.
 func (a act) change(address string, change func(*simnode.Node, *card) error) {
 	a.bench.mu.Lock()
 	defer a.bench.mu.Unlock()

@@ -24,8 +24,8 @@ import (
 // otherPlain is another plugin's resource. Its devices, such as GPUs, have nothing to do with our cards.
 const otherPlain = "other.example/plain"
 
-// otherPlugin is another device plugin on the node, as during a migration. It serves [otherPlain], and
-// [soak.OtherPlugin] for a card that has been cordoned for it.
+// otherPlugin is another device plugin on the node, as during a migration. It serves either [otherPlain] or, for a card
+// that has been cordoned for it, [soak.OtherPlugin].
 type otherPlugin struct {
 	v1beta1.UnimplementedDevicePluginServer
 	resource string
@@ -135,10 +135,11 @@ type handover struct {
 // response's own field or in an annotation (sriov-network-device-plugin).
 var otherWays = []string{"nodes", "nodes-and-cdi", "cdi", "cdi-annotation"}
 
-// onlyCDI reports whether the daemon can identify the card only by the device's ID.
+// onlyCDI reports whether the device node is passed only through a CDI device. The daemon can then identify the card
+// only by the ID of the other plugin's device.
 func (h handover) onlyCDI() bool { return h.how == "cdi" || h.how == "cdi-annotation" }
 
-// otherPlugins tracks which card the other plugin has.
+// otherPlugins tracks which card the other plugin may allocate, if any.
 type otherPlugins struct {
 	mu     sync.Mutex
 	handed *handover
@@ -156,7 +157,7 @@ func (o *otherPlugins) now() *handover {
 	return o.handed
 }
 
-// serveOthers serves the other plugin, and returns a function that stops it.
+// serveOthers serves both resources of other plugins, and returns a function that stops serving them.
 func (a act) serveOthers() (end func()) {
 	var plain []*v1beta1.Device
 	for i := range 4 {
@@ -217,7 +218,7 @@ func (a act) allocateOther(ids []string) (*v1beta1.ContainerAllocateResponse, er
 
 const otherSpec = "other.json"
 
-// unused returns an error if a pod might have a port.
+// unused returns an error if a pod has the port or might have it.
 func (s *soaking) unused(p port) error {
 	for _, c := range s.watch.all() {
 		if opens(c, p.Node) {

@@ -25,7 +25,7 @@ type crowdOfSoak struct {
 	count int
 }
 
-// next returns a name for a new pod that requests wants, or "" if there are enough pods.
+// next returns a name for a new pod, or "" if there are enough pods. wants is the name of what the pod requests.
 func (c *crowdOfSoak) next(wants string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *crowdOfSoak) remove(name string) {
 var podOperations = map[string]operation{
 	"pod":        {weight: 10, choose: newPod, run: func(a act, name string, args []string) { a.create(a.podOf(name, args)) }},
 	"restarting": {weight: 4, choose: newPod, run: func(a act, name string, args []string) { a.create(restarting(a.podOf(name, args))) }},
-	// The kubelet has to kill this pod.
+	// This pod ignores SIGTERM, so the kubelet has to kill it.
 	"stubborn": {weight: 2, choose: newPod, run: func(a act, name string, args []string) {
 		pod := a.podOf(name, args)
 		pod.Spec.Containers[0].Args = []string{"stay"}
@@ -74,8 +74,8 @@ var podOperations = map[string]operation{
 		pod.Spec.InitContainers = []corev1.Container{first}
 		a.create(pod)
 	}},
-	// The operator translates the name. If the operator is down, the pod is rejected. In region mode, the container
-	// runtime's hook lets the pod run only on a card that has the AFU.
+	// A pod requests the name of a mapping, and the operator translates it. If the operator is down, the pod is
+	// rejected. In region mode, the container runtime's hook lets the pod run only on a card that has the AFU.
 	"mapped": {weight: 3, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		name := map[string]string{"af": "soak-loopback", "region": "soak-region"}[s.present().Mode]
 		if name == "" || s.present().API == "dra" {
@@ -84,8 +84,8 @@ var podOperations = map[string]operation{
 		pod := s.crowd.next(domain + name)
 		return pod, []string{domain + name, "1"}, pod != ""
 	}, run: func(a act, name string, args []string) { a.create(mayFail(a.podOf(name, args))) }},
-	// The claim requires an AFU. Simulated cards can't be programmed, so the pod runs only on a card that already has
-	// the AFU.
+	// A pod's claim requires an AFU. Simulated cards can't be programmed, so the pod runs only on a card that already
+	// has the AFU.
 	"programmed": {weight: 2, choose: func(s *soaking, random *rand.Rand) (string, []string, bool) {
 		if s.present().API != "dra" {
 			return "", nil, false

@@ -22,13 +22,13 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/soak"
 )
 
-// A quiet time lasts at least quietLeast, and everything must agree within quietLimit. It may take the kubelet a minute
-// or two to retry a container or a claim.
+// A quiet time lasts at least quietLeast, and everything must agree within quietLimit. This limit is generous because
+// the kubelet may take a minute or two to retry a container or a claim.
 const (
 	quietLeast = 30 * time.Second
 	quietLimit = 200 * time.Second
-	// recordedLimit replaces quietLimit while ports are still recorded (see [soak.Limits.Recorded]). Once none are, the
-	// daemon has quietLeast to notice.
+	// recordedLimit replaces quietLimit while ports are still recorded (see [soak.Limits.Recorded]). Once no ports are
+	// recorded anymore, the daemon has quietLeast to notice.
 	recordedLimit = 330 * time.Second
 )
 
@@ -61,7 +61,8 @@ func (a act) tearDown() {
 }
 
 // restore starts the parts that have ended by themselves, and repairs the release if an upgrade failed halfway. It
-// first reads the naming from the release, because an upgrade that failed may not have been able to.
+// first reads the naming from the release, because the operation whose upgrade failed may not have been able to read
+// it.
 func (a act) restore() {
 	for _, part := range clusterParts {
 		if a.EndedPart(part) {
@@ -80,9 +81,10 @@ func (a act) restore() {
 	a.rolledToNaming()
 }
 
-// settleCards ends cordons and exclusions whose commands failed. They may or may not be in effect.
+// settleCards ends cordons and exclusions whose commands failed, because these may or may not be in effect.
 func (a act) settleCards() {
-	// A command in a pod keeps running even after its kubectl has given up.
+	// First wait for the commands themselves to end: a command in a pod keeps running even after its kubectl has given
+	// up.
 	await(a.scene, "commands cordon and uncordon in pods", func() (n int, err error) {
 		for _, pid := range cluster.Programs(programs["daemon"]) {
 			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(line, []byte("cordon\x00")) {
@@ -94,7 +96,8 @@ func (a act) settleCards() {
 	for _, address := range slots {
 		for _, p := range a.bench.ports(address) {
 			if p.Unsure {
-				// For a while after an API server fault, Kubernetes considers every pod not ready.
+				// This may have to be retried, because for a while after an API server fault, Kubernetes considers
+				// every pod not ready.
 				await(a.scene, "end of the cordon and the exclusion of "+address, func() (bool, error) {
 					return true, a.try(func() { a.cordon(address, false); a.exclude(address, false) })
 				}, true)
@@ -156,7 +159,8 @@ func (a act) enoughRoom() {
 	}
 }
 
-// compare returns the differences between the hardware, the daemon, the kubelet, the node's status and the slices.
+// compare returns the differences between the hardware's state, the daemon, the kubelet, the node's status and the
+// slices.
 func (a act) compare() (differ []string) {
 	now := a.present()
 	var want, offers map[string][]string
@@ -232,10 +236,10 @@ func allNames() []string {
 }
 
 // expected returns the ports that must be offered under each name. A port must not be offered if a pod has it under
-// another name, or if a container that is older than the port has a device node with the port's number. In the second
-// case, the kubelet may have allocated the port to the container's pod. The card was then pulled and plugged back in
-// while the pod was running. The daemon may take it for the same card, so the port may be offered or not. The kubelet
-// also lists pods whose containers aren't running.
+// another name, or if a container that is older than the port has a device node with the port's number. The second rule
+// has an exception. If the kubelet has allocated the port to that container's pod, the card was pulled and plugged back
+// in while the pod was running, and the daemon may take it for the same card. The port may then be offered or not.
+// Which pod has a port is read from the kubelet, because it also lists pods whose containers aren't running.
 func (a act) expected(now naming, offers map[string][]string) map[string][]string {
 	fit := map[string]bool{}
 	ports := a.bench.all()
@@ -311,7 +315,7 @@ func (a act) wants() map[string]string {
 	return wants
 }
 
-// waiting returns the pending pods' names.
+// waiting returns the names of the pending pods.
 func (a act) waiting() (waiting []string) {
 	list, err := a.Client.CoreV1().Pods(a.users).List(a.ctx, metav1.ListOptions{FieldSelector: "status.phase=Pending"})
 	if err != nil {
@@ -340,8 +344,8 @@ func (a act) emptyOfPods() {
 	a.crowd.names = nil
 }
 
-// leftOver returns what must not exist when there are no pods: sockets without a listener, specs, and records of
-// containers.
+// leftOver returns what must not exist when there are no pods: sockets that nobody listens on, CDI specs, and records
+// about containers.
 func (a act) leftOver() (left []string) {
 	sockets, _ := filepath.Glob("/var/lib/kubelet/device-plugins/*.sock")
 	for _, dir := range []string{draRegistry, draPlugin} {

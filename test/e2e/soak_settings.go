@@ -122,7 +122,8 @@ func (a act) upgradeNaming(to naming, values ...string) {
 		a.readNaming()
 	}
 	a.check(err)
-	// A fault may delay the change for minutes, so the next change may come before this one is complete.
+	// Wait for only 30 s. A fault may delay the change for minutes, so the next change may come before this one is
+	// complete.
 	a.check(a.within(30*time.Second, func(own act) { own.rolledToNaming() }))
 }
 
@@ -141,7 +142,7 @@ func (s *soaking) setNaming(to naming) {
 	}
 }
 
-// readNaming updates the naming from the release.
+// readNaming reads the current naming from the release's values.
 func (a act) readNaming() {
 	out := a.must("helm", "get", "values", release, "--namespace", namespace, "--output", "json")
 	var values struct {

@@ -127,7 +127,7 @@ func (s *soaking) observe() (end func()) {
 	}
 }
 
-// writePod writes a line for a pod.
+// writePod writes a line with a pod's new state.
 func (s *soaking) writePod(pod *corev1.Pod, phase string) {
 	p := soak.Pod{
 		Name: pod.Name, UID: string(pod.UID), Wants: map[string]int{}, Phase: phase,
@@ -217,7 +217,8 @@ func uptime() time.Duration {
 
 var podOfCgroup = regexp.MustCompile(`/pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})/`)
 
-// containerOf returns a process's container if the process is the container's first and runs the workload.
+// containerOf returns the container of a process. It returns false if the process isn't the container's first or
+// doesn't run the workload.
 func containerOf(pid int) (soak.Container, bool) {
 	in, ok := look(strconv.Itoa(pid))
 	if !ok {
@@ -290,10 +291,10 @@ func readCheckpoint() (checkpointed, error) {
 	return file.Data, err
 }
 
-// recorded returns the ports that are recorded for the API that the node doesn't use. If the node uses DRA, these ports
-// are in the kubelet's checkpoint; otherwise, they are in the driver's records about its claims. The kubelet doesn't
-// remove the entries of a container that has ended until it next allocates a device plugin's device. A driver that only
-// finishes claims doesn't remove its predecessor's records.
+// recorded returns the ports that are recorded for the API that the node isn't using. If the node uses DRA, these ports
+// are in the kubelet's checkpoint, because the kubelet doesn't remove the entries of a container that has ended until
+// it next allocates a device plugin's device. Otherwise, they are in the driver's records about its claims, because a
+// driver that only finishes claims doesn't remove its predecessor's records.
 func (s *soaking) recorded() (ports []string) {
 	if s.present().API == "dra" {
 		file, _ := readCheckpoint()

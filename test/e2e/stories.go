@@ -99,7 +99,8 @@ var stories = []story{
 // apart lists the stories that use neither the release nor cards, so that they can run while another story is waiting.
 var apart = []string{"mapping-denied", "mapping-webhook-down", "mapping-rotation", "mapping-cert-manager", "mapping-intel"}
 
-// All cards have this AFU and interface unless a story chooses others.
+// The addresses and IDs of the stories' cards, and the AFU and interface that these cards have unless a story chooses
+// others.
 const (
 	first, firstID   = "0000:01:00.0", "01:00.0"
 	second, secondID = "0000:02:00.0", "02:00.0"

@@ -28,7 +28,7 @@ const (
 	registryAddress = "198.18.0.1:5000" // on the pods' bridge
 	keeperPods      = "app.kubernetes.io/name=accelerator-device-plugin-bitstreams,app.kubernetes.io/instance=" + release
 
-	// registryUser is a user of the registry, with the bcrypt hash of the password "secret".
+	// registryUser is the registry's htpasswd entry: a user, with the bcrypt hash of the password "secret".
 	registryUser = "user:$2a$04$nAph6uAjj2tXavcEbvgqvui99VyEKiqJSNALpt1e7zcWQG7gW5CVu\n"
 	dockerConfig = `{"auths": {"` + registryAddress + `": {"username": "user", "password": "secret"}}}`
 )
@@ -73,7 +73,8 @@ func (s *scene) serveRegistry(dir, config, address string) {
 	}, true)
 }
 
-// pushBitstream pushes a bitstream for this AFU from the registry's directory, as a user on another machine would.
+// pushBitstream pushes a bitstream for this AFU to the registry, as a user on another machine would. dir is the
+// registry's directory, which contains the credentials.
 func (s *scene) pushBitstream(dir, afu, reference string) {
 	file := filepath.Join(dir, afu+".gbs")
 	s.check(os.WriteFile(file, bits.GBS(bits.Metadata(interfaceID, afu), make([]byte, 1<<20)), 0o644))
@@ -84,10 +85,10 @@ func (s *scene) pushBitstream(dir, afu, reference string) {
 	}
 }
 
-// The chart's list contains a bitstream in a registry. A pod whose claim requires this bitstream runs with the
-// bitstream's AFU, without any steps on the node. A pod that requires another bitstream stays pending, with a reason,
-// until its bitstream is added to the list. A reference that doesn't exist causes an Event, but doesn't delay anything
-// else.
+// bitstreams configures the chart with a reference to a bitstream in a registry. A pod whose claim requires this
+// bitstream runs with the bitstream's AFU, without any steps on the node. A pod that requires another bitstream stays
+// pending, with a reason, until a reference to that bitstream is added. A reference to a bitstream that doesn't exist
+// causes an Event, but doesn't delay anything else.
 func bitstreams(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plugCard(second, 1, -1, otherAFU)

@@ -108,7 +108,8 @@ func (s *scene) renewed(revision int) {
 	await(s, "certificate", s.issued, issued{"True", revision, true})
 }
 
-// allServe waits until both replicas serve the certificate in the Secret, and returns the certificate's age.
+// allServe waits until both of the operator's replicas serve the certificate in the Secret, and returns the
+// certificate's age.
 func (s *scene) allServe() time.Duration {
 	var leaf *x509.Certificate
 	await(s, "replicas with the certificate in the Secret", func() (n int, err error) {
@@ -126,9 +127,9 @@ func (s *scene) allServe() time.Duration {
 	return time.Since(leaf.NotBefore)
 }
 
-// whileRenewing calls do, and waits until both replicas serve the latest certificate. Meanwhile, it creates pods, and
-// verifies each replica's certificate against the CAs in caBundle ten times a second. (The API server itself verifies
-// the certificate only when it opens a new connection.)
+// whileRenewing calls do, which renews the certificate, and waits until both replicas serve the latest one. Meanwhile,
+// it creates pods, and verifies each replica's certificate against the CAs in the webhook's caBundle ten times a
+// second. (The API server itself verifies the certificate only when it opens a new connection.)
 func (s *scene) whileRenewing(do func()) {
 	verified, failures := 0, []error(nil)
 	s.noneRefused(s.whileCreating("nlb0", func() {
@@ -154,7 +155,8 @@ func (s *scene) whileRenewing(do func()) {
 	}
 }
 
-// verify verifies the replicas' certificates, and returns how many there are.
+// verify checks each replica's certificate against the CAs in the webhook's caBundle, and returns the number of
+// certificates.
 func (s *scene) verify() (int, error) {
 	hook, err := s.webhook()
 	if err != nil {
@@ -174,7 +176,8 @@ func (s *scene) verify() (int, error) {
 	return len(served), nil
 }
 
-// cert-manager issues the webhook's certificate, and renews it while pods are created.
+// mappingCertManager shows that cert-manager can issue the webhook's certificate, and that pods can be created while it
+// renews the certificate.
 func mappingCertManager(s *scene) {
 	s.installCertManager()
 	s.step("helm install the operator, with certificates of cert-manager")
@@ -190,7 +193,8 @@ func mappingCertManager(s *scene) {
 	same(s, "units of the name", requestedUnits(pod.Spec.Containers[0])[domain+"nlb0"], 0)
 	s.step("the Secret is deleted; its certificate is renewed in time, twice")
 	s.whileRenewing(func() {
-		// The new renewal time takes effect with the next certificate.
+		// The new renewal time takes effect only with the next certificate, so delete the Secret to have one issued
+		// now.
 		s.renewBefore(`"1h"`, `"59m30s"`)
 		s.check(s.Client.CoreV1().Secrets(operatorNamespace).Delete(s.ctx, certificateSecret, metav1.DeleteOptions{}))
 		for revision := 2; revision <= 4; revision++ {

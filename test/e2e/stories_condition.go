@@ -48,8 +48,8 @@ func (s *scene) condition() (string, error) {
 	return "", err
 }
 
-// judged waits until the node has this condition. The check command, run in the daemon's pod, must then print the
-// condition's message and exit with this code.
+// judged waits until the check command, run in the daemon's pod, prints this message and exits with this code, and then
+// until the node has the condition with the same message.
 func (s *scene) judged(status, reason, message string, code int) {
 	pod := s.daemon().Name
 	await(s, "check", func() (string, error) {
@@ -64,8 +64,8 @@ func (s *scene) judged(status, reason, message string, code int) {
 	s.step("  condition %s %s, %.1f s after check", status, reason, took.Seconds())
 }
 
-// A broken card changes the condition, and healing the card changes it back. Cordoning a card doesn't change it. The
-// condition survives a restart.
+// condition shows that a broken card changes the node's condition to False, and that cordoning or healing the card
+// changes it back. The condition survives a restart of the daemon.
 func condition(s *scene, values ...string) {
 	s.step("helm install without a card")
 	s.installWithCondition(values...)
@@ -121,7 +121,8 @@ func transition(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// A daemon's token allows changes only to the condition of the daemon's own node.
+// conditionPolicy shows that a daemon's token allows the daemon to change only its own condition, and only on its own
+// node.
 func conditionPolicy(s *scene) {
 	s.plug(first)
 	s.step("helm install on this node only, and a second Node object")
@@ -172,9 +173,9 @@ func conditionPolicy(s *scene) {
 	})
 }
 
-// A taint keeps pods away until the cards are advertised. A stand-in for the Node Readiness Controller removes the
-// taint according to the rule in deploy/examples. As in bootstrap-only mode, it does so once, when the condition has
-// the required status.
+// conditionTaint keeps pods off the node with a taint until the node's condition has the status that the rule in
+// deploy/examples requires. A stand-in for the Node Readiness Controller then removes the taint, but only once, as in
+// bootstrap-only mode.
 func conditionTaint(s *scene) {
 	rule := string(must(os.ReadFile(filepath.Join(s.tree, "deploy", "examples", "node-readiness-rule.yaml"))))
 	found := regexp.MustCompile(`- \{type: (\S+), requiredStatus: "(\w+)"\}\n  taint: \{key: (\S+), value: (\w+), effect: (\w+)\}`).FindStringSubmatch(rule)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A card is taken out of service and put back using only kubectl.
+// cordon takes cards out of service and puts them back using only kubectl.
 func cordon(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with events")
@@ -41,8 +41,9 @@ func cordon(s *scene) {
 	s.restartDaemon()
 	s.logged("device.cordoned", line{"device": firstID, "by": "alice", "reason": "file"})
 	s.awaitAdvertised(s.resource, 2, 0)
-	// The DaemonSet controller checks a new pod once, after minReadySeconds. If the controller is still waiting for the
-	// old pod at that point, it never checks the new one again.
+	// Wait until the new pod counts as available. The DaemonSet controller checks a new pod only once, after
+	// minReadySeconds. If the controller is still waiting for the old pod at that point, it never checks the new one
+	// again.
 	await(s, "available pods", func() (int32, error) {
 		set, err := s.Client.AppsV1().DaemonSets(namespace).Get(s.ctx, "fpga-accelerator-device-plugin", metav1.GetOptions{})
 		return set.Status.NumberAvailable, err

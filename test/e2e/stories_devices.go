@@ -15,7 +15,8 @@ import (
 // specs is the directory for CDI specs.
 const specs = cluster.Root + "/cdi"
 
-// A user's first steps: the chart with its default values.
+// podGetsOne takes a user's first steps with the chart's default values: pods get devices, and a pod that is waiting
+// starts when a card is plugged in.
 func podGetsOne(s *scene) {
 	s.resource = "b-com.com/accelerator"
 	s.plug(first)
@@ -52,8 +53,8 @@ func podGetsOne(s *scene) {
 	s.hasReport("both", reportOf(firstID+","+secondID, "dfl-port.0", "dfl-port.1"))
 }
 
-// An unhealthy device immediately becomes unallocatable. A device that has recovered becomes allocatable after the
-// recovery hold.
+// health shows that an unhealthy device immediately becomes unallocatable, and that a device that has recovered becomes
+// allocatable after the recovery hold.
 func health(s *scene) {
 	s.begin(first, second)
 	for _, reason := range []string{"power-throttled", "fme-fatal"} {
@@ -82,7 +83,7 @@ func health(s *scene) {
 	s.health("user", map[string]string{secondID: "Healthy"})
 }
 
-// A card is pulled while a pod holds it.
+// removedInUse pulls a card while a pod holds it. The card stays listed as unhealthy until the pod has ended.
 func removedInUse(s *scene) {
 	s.begin(first, second)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -110,8 +111,8 @@ func removedInUse(s *scene) {
 	s.awaitAdvertised(s.resource, 1, 1)
 }
 
-// A pod holds a card that is pulled. The next card gets the pulled card's device number, so the pod's container could
-// open the next card. That is why no other pod gets it while the first pod is running.
+// numberReused pulls a card that a pod holds, and plugs in another card, which gets the first card's device number. The
+// pod's container could therefore open the other card, so no other pod gets that card while the first pod is running.
 func numberReused(s *scene, values ...string) {
 	s.plug(first)
 	s.install(values...)
@@ -161,7 +162,8 @@ func numberReused(s *scene, values ...string) {
 	s.check(os.RemoveAll(specs))
 }
 
-// With CDI, the runtime adds the device nodes when it starts a container.
+// cdi installs the chart with a CDI directory. The container runtime then adds the device nodes whenever it starts a
+// container, so a restarted container gets its card's current device number.
 func cdi(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with cdiDir")

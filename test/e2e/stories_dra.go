@@ -20,7 +20,8 @@ import (
 // The fourth card has two ports and a different AFU.
 const fourth, fourthID, fourthPort = "0000:04:00.0", "04:00.0", "04:00.0-p1"
 
-// Claims select devices by their attributes, and pods get these devices.
+// draClaim shows that pods get the devices that their claims select by attributes. Containers and pods can share a
+// claim, and an invalid configuration is rejected.
 func draClaim(s *scene) {
 	s.plugCard(first, 1, 0, afuID)
 	s.plugCard(second, 1, 1, afuID)
@@ -85,7 +86,8 @@ func draClaim(s *scene) {
 	s.deleteClaimed("other-afu")
 }
 
-// refusesConfig checks that no object with this configuration for the driver can be created.
+// refusesConfig checks that a claim, a claim template and a device class with this configuration for the driver are all
+// rejected, and that each error contains the text.
 func (s *scene) refusesConfig(parameters, text string) {
 	devices := withConfig(one(), parameters)
 	named := metav1.ObjectMeta{Name: "bad-config"}
@@ -112,7 +114,7 @@ func (s *scene) prepared(want int) {
 	}, want)
 }
 
-// A pod waits for a card, and runs once the card has been plugged in.
+// draHotplug shows that a pod that is waiting for a card runs once the card has been plugged in.
 func draHotplug(s *scene) {
 	s.installDRA()
 	slices, pods := s.followSlices(), s.followPods()
@@ -143,7 +145,8 @@ func draHotplug(s *scene) {
 	s.measured("free card pulled → not in the slice", withdrawn, 100*time.Millisecond)
 }
 
-// A claim with admin access shares a card with the pod that holds it, in a namespace that allows this.
+// draAdmin shows that a claim with admin access, in a namespace that allows it, shares a card with the pod that holds
+// the card.
 func draAdmin(s *scene) {
 	s.plug(first)
 	s.installDRA()
@@ -209,7 +212,7 @@ func (s *scene) podGone(name string) {
 	}, true)
 }
 
-// The driver can write only its own node's slices.
+// draPolicy shows that the driver's token allows the driver to write only its own node's slices.
 func draPolicy(s *scene) {
 	s.plug(first)
 	s.installDRA()
@@ -289,7 +292,7 @@ func (s *scene) clientOf(object *authenticationv1.BoundObjectReference) kubernet
 	return client
 }
 
-// helm test starts a pod with a claim.
+// draTest shows that helm test, which starts a pod with a claim, passes if a card is free and fails if none is.
 func draTest(s *scene) {
 	s.installDRA()
 	slices := s.followSlices()
@@ -299,7 +302,8 @@ func draTest(s *scene) {
 	})
 }
 
-// The driver writes Events about a device for its pod and its node.
+// draEvents shows that the DRA driver writes Events about a device, both for the pod that holds the device and for the
+// node.
 func draEvents(s *scene) {
 	s.plug(first)
 	s.installDRA("events=true", "dra.taintEffect=NoSchedule")
@@ -309,7 +313,9 @@ func draEvents(s *scene) {
 	s.deviceEvents()
 }
 
-// helm uninstall removes everything that the chart and the driver have created.
+// draUninstall shows that helm uninstall removes everything that the chart and the driver have created. A pod that
+// still holds a card keeps running, but until the chart is installed again, it can neither restart its container nor be
+// deleted.
 func draUninstall(s *scene) {
 	s.plug(first)
 	s.installDRA()

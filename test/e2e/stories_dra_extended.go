@@ -12,8 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// Pods that were written for the device plugin request a resource, and get devices from the DRA driver without any
-// changes. No device plugin has advertised the resource on this node before.
+// draExtended shows that pods written for the device plugin, which request a resource, get devices from the DRA driver
+// without any changes. On this node, no device plugin has advertised the resource before.
 func draExtended(s *scene) {
 	s.plug(first, second)
 	s.step("helm install")
@@ -133,9 +133,9 @@ func (s *scene) classProgramsUnchangedPod() {
 	s.deletePods("programmed")
 }
 
-// The device plugin has advertised the resource before, and a pod still holds a card through it. Starting five minutes
-// after the plugin has ended, pods that request the resource fail to start (kubernetes#141426, which isn't fixed in
-// 1.37.1).
+// draExtendedStale is like [draExtended], but here the device plugin has advertised the resource before, and a pod
+// still holds a card through it. Starting five minutes after the plugin has ended, pods that request the resource fail
+// to start (kubernetes#141426, which isn't fixed in 1.37.1).
 func draExtendedStale(s *scene) {
 	s.plug(first)
 	s.step("helm install with the device plugin; a pod gets the card")
@@ -209,7 +209,7 @@ func draExtendedStale(s *scene) {
 	s.hasReport("last", draReport(secondID, "dfl-port.1"))
 }
 
-// notStarted waits for an event that says that the kubelet didn't start a pod's container because a device plugin has
+// notStarted waits for an event that says that the kubelet couldn't start a pod's container because a device plugin has
 // ended. It ignores events before the given time.
 func (s *scene) notStarted(name string, since time.Time) {
 	await(s, "failed start of pod "+name, func() (bool, error) {
@@ -226,13 +226,13 @@ func (s *scene) notStarted(name string, since time.Time) {
 	}, true)
 }
 
-// startFailures returns the messages of the events about a pod's containers that failed to start. It leaves out events
+// startFailures returns the messages of a pod's events about containers that failed to start. It leaves out events
 // before the given time.
 func (s *scene) startFailures(name string, since time.Time) []string {
 	events := must(s.Client.CoreV1().Events(s.users).List(s.ctx, metav1.ListOptions{FieldSelector: "reason=Failed,involvedObject.name=" + name}))
 	var messages []string
 	for _, event := range events.Items {
-		// Event times have a resolution of one second.
+		// Event times have a resolution of one second, so truncate since accordingly.
 		if !event.LastTimestamp.Time.Before(since.Truncate(time.Second)) {
 			messages = append(messages, event.Message)
 		}

@@ -10,10 +10,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// rounds is how often stories repeat a measurement.
+// rounds is how many times a story repeats a measurement.
 const rounds = 7
 
-// The card of a Deployment's pod breaks. The pod is evicted, and its replacement gets another card.
+// draBreak breaks the card of a Deployment's pod. The pod is evicted, and its replacement gets another card.
 func draBreak(s *scene) {
 	cards := map[string]string{firstID: first, secondID: second}
 	s.plug(first, second)
@@ -66,7 +66,8 @@ func draBreak(s *scene) {
 	slices.shows(time.Now(), both)
 }
 
-// On Kubernetes versions without taints in slices, a broken card is removed from the slice, and its pod keeps running.
+// draUntainted shows that on Kubernetes versions without taints in slices, a broken card is removed from the slice, but
+// its pod keeps running.
 func draUntainted(s *scene) {
 	if s.minor >= taints {
 		s.step("NOT RUN: slices of this version of Kubernetes have taints")
@@ -118,7 +119,7 @@ func (s *scene) holderOf(deployment, old string) (name, id string) {
 	return name, id
 }
 
-// A card is pulled while a pod holds it. It stays in the slice, tainted, until the pod has ended.
+// draPulled pulls a card while a pod holds it. The card stays in the slice, tainted, until the pod has ended.
 func draPulled(s *scene) {
 	s.plug(first)
 	s.installDRA("config.flapLimit=0")
@@ -196,8 +197,8 @@ func draPulled(s *scene) {
 	s.hasReport("again", draReport(secondID, "dfl-port.1"))
 }
 
-// A claim's tolerationSeconds count from when its card breaks, even if another card changes or the driver is upgraded
-// in the meantime (kubernetes#141107).
+// draTolerated shows that a claim's tolerationSeconds count from when its card breaks, even if another card changes or
+// the driver is upgraded in the meantime (kubernetes#141107).
 func draTolerated(s *scene) {
 	const tolerated, tolerance = 30 * time.Second, 5 * time.Second
 	s.plug(first, second)

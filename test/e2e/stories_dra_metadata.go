@@ -24,7 +24,8 @@ const attributesDir = "/var/run/kubernetes.io/dra-device-attributes"
 // attributes maps a device's name to its attributes.
 type attributes map[string]map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 
-// inFile returns the path of a request's metadata file inside a container.
+// inFile returns the path of a request's metadata file inside a container. kind is resourceclaims or
+// resourceclaimtemplates.
 func inFile(kind, claim, request string) string {
 	return filepath.Join(attributesDir, kind, claim, request, draDriver+"-metadata.json")
 }
@@ -97,7 +98,8 @@ func (s *scene) noMetadata() {
 	}, false)
 }
 
-// Containers find their devices' attributes in files, one per request.
+// draMetadata shows that containers find their devices' attributes in files, one per request, and that the files don't
+// outlive the pods.
 func draMetadata(s *scene) {
 	s.plugCard(first, 1, 0, afuID)
 	s.plugCard(second, 1, 1, otherAFU)

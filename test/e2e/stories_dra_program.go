@@ -20,7 +20,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// withConfig adds a configuration for the driver to a claim's devices.
+// withConfig adds a configuration for the driver to a claim, and returns the claim.
 func withConfig(devices resourceapi.DeviceClaim, parameters string) resourceapi.DeviceClaim {
 	devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{
 		Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: draDriver, Parameters: runtime.RawExtension{Raw: []byte(parameters)}},
@@ -28,14 +28,16 @@ func withConfig(devices resourceapi.DeviceClaim, parameters string) resourceapi.
 	return devices
 }
 
-// programmed requests the card with this PCI address, programmed with this AFU.
+// programmed returns a claim for the card with this PCI address that requires the card to have this AFU or to be
+// programmed with it.
 func programmed(address, afu string) resourceapi.DeviceClaim {
 	return withConfig(selects(`device.attributes["resource.kubernetes.io"].pciBusID == "`+address+`"`),
 		`{"apiVersion": "`+draDriver+`/v1alpha1", "kind": "AcceleratorConfig", "afuId": "`+afu+`"}`)
 }
 
-// oneLine checks that the kubelet's event for a pod is a single line, and that it ends with the driver's error for the
-// claim with the same name.
+// oneLine waits until the kubelet reports in an event that it couldn't prepare the pod's claim, which has the same
+// name. It checks that the event's message is a single line that contains the driver's error for the claim and all of
+// these strings.
 func (s *scene) oneLine(name string, texts ...string) {
 	message := s.cannotPrepare(name, append(texts, "claim "+s.users+"/"+name+": ")...)
 	if strings.Contains(message, "\n") || len(message) > 1024 {
@@ -44,8 +46,8 @@ func (s *scene) oneLine(name string, texts ...string) {
 	s.step("  %s", message)
 }
 
-// A claim programs its device through a hook in its CDI device, which the container runtime runs. If the claim is
-// rejected or the hook fails, the pod's events say why.
+// draProgram shows that a claim can have its device programmed, by a hook in the claim's CDI device that the container
+// runtime runs. If the claim is rejected or the hook fails, the pod's events say why.
 func draProgram(s *scene) {
 	s.plug(first)
 	s.plugCard(second, 1, -1, otherAFU)
@@ -134,7 +136,8 @@ func draProgram(s *scene) {
 	slices.shows(upgraded, offer(firstID, secondID))
 }
 
-// A claim accepts two alternatives: a card that already has the AFU, or else a card to be programmed.
+// draAlternatives shows that a claim can accept two alternatives: a card that already has the AFU or, if there is none,
+// a card to be programmed.
 func draAlternatives(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plug(second)
@@ -176,8 +179,8 @@ func alternative(name, expression string) resourceapi.DeviceSubRequest {
 	return resourceapi.DeviceSubRequest{Name: name, DeviceClassName: draDriver, Selectors: request(name, 1, expression).Exactly.Selectors}
 }
 
-// A claim requires a bitstream. Its pod waits until a node has the bitstream, and then its card is programmed. Two
-// claims can use the same bitstream at the same time.
+// draBitstream shows that the pod of a claim that requires a bitstream waits until a node has the bitstream, and that
+// its card is then programmed. Two claims can use the same bitstream at the same time.
 func draBitstream(s *scene) {
 	s.plugCard(first, 1, -1, otherAFU)
 	s.plug(second)
@@ -228,7 +231,7 @@ func draBitstream(s *scene) {
 	s.pending("three")
 }
 
-// unscheduled waits for the scheduler's message about a pod, and returns the message.
+// unscheduled waits until the scheduler says why it hasn't found a node for a pod, and returns the scheduler's message.
 func (s *scene) unscheduled(name string) (message string) {
 	await(s, "message of the scheduler", func() (bool, error) {
 		pod, err := s.readPod(name)

@@ -18,7 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// When the kubelet restarts, it deletes the slices, and the driver publishes them again.
+// draKubelet restarts the kubelet, which deletes the slices. The driver publishes them again, and the pod keeps its
+// device.
 func draKubelet(s *scene) {
 	s.plug(first, second)
 	s.installDRA()
@@ -64,7 +65,8 @@ func draKubelet(s *scene) {
 	s.reachesPhase("next", corev1.PodRunning)
 }
 
-// The driver is killed at random moments while pods come and go.
+// draKilled kills the driver at random moments while pods come and go. No two pods get the same card, and the killed
+// drivers don't leave any sockets behind.
 func draKilled(s *scene) {
 	ids := []string{firstID, secondID, thirdID}
 	s.plug(first, second, third)
@@ -75,7 +77,8 @@ func draKilled(s *scene) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	s.step("the driver is killed at random moments while pods come and go; seed %d", seed)
 	began := time.Now()
-	// After a failure, the kubelet doesn't retry a claim until the next sync.
+	// Pods that aren't running within 15 s are deleted, because after a failure, the kubelet doesn't retry a claim
+	// until the next sync.
 	crowd := s.startCrowd(3, 15*time.Second)
 	const kills = 10
 	for n := range kills {
@@ -129,7 +132,8 @@ type crowd struct {
 	err   error             // the first error
 }
 
-// startCrowd starts n goroutines, whose pods use the claim template "card".
+// startCrowd starts a crowd of n goroutines, whose pods use the claim template "card". Pods that aren't running within
+// limit are deleted, unless limit is [patience].
 func (s *scene) startCrowd(n int, limit time.Duration) *crowd {
 	ctx, stop := context.WithCancel(s.ctx)
 	c := &crowd{s: s, stop: stop, limit: limit, holds: map[string]string{}}
@@ -204,7 +208,8 @@ func (c *crowd) end() int {
 	return c.pods
 }
 
-// The release is upgraded, with surge, while pods are starting.
+// draUpgrade upgrades the release, with surge, while pods are starting. All pods get cards, and the slices contain all
+// cards throughout.
 func draUpgrade(s *scene) {
 	ids := []string{firstID, secondID, thirdID}
 	s.plug(first, second, third)
@@ -239,7 +244,7 @@ func draUpgrade(s *scene) {
 	s.prepared(0)
 }
 
-// The driver's costs are measured with 32 cards and a real API server.
+// draCosts measures what the driver costs with 32 cards and a real API server.
 func draCosts(s *scene) {
 	const cards = 32
 	all := offered{}
@@ -252,7 +257,8 @@ func draCosts(s *scene) {
 	s.installDRA("config.httpAddress=:9480")
 	shown := slices.shows(time.Unix(0, 0), all)
 	pid := s.daemonPID()
-	// Kubernetes' helper library waits a second before it checks whether it has seen the existing slices.
+	// The driver misses the aim because Kubernetes' helper library waits for a second before it checks whether it has
+	// seen the existing slices.
 	s.measured("process start → slice (aim 1s, missed: see docs/dra-explained.md) with 32 cards visible", times{shown.Sub(s.processStart(pid))}, 1500*time.Millisecond)
 	s.step("a minute without changes")
 	before := s.apiRequests()

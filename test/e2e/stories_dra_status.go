@@ -37,7 +37,7 @@ func (s *scene) claimShows(claim, id, address, afu, condition string) time.Time 
 	return since
 }
 
-// A claim's status shows the claim's card, and follows the card's health.
+// draStatus shows that a claim's status lists the claim's card, and follows the card's health.
 func draStatus(s *scene) {
 	s.plugCard(first, 1, -1, afuID)
 	s.installDRA("dra.claimStatus=true", "dra.taintEffect=NoSchedule")

@@ -12,7 +12,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The daemon writes Events about a device, for the device's pod and for the node.
+// kubernetesEvents shows that the daemon writes Events about a device, both for the pod that holds the device and for
+// the node.
 func kubernetesEvents(s *scene) {
 	s.plug(first)
 	s.step("helm install with events")
@@ -52,8 +53,8 @@ func (s *scene) deviceEvents() {
 	s.hasEvent(aboutNode(), "DeviceRemovedInUse", corev1.EventTypeWarning)
 }
 
-// The API server switches to a certificate from another CA, and to another key for tokens, while the daemon follows the
-// node and writes Events.
+// credentials switches the API server to a certificate from another CA, and to another key for tokens. Without a
+// restart, the daemon keeps following the node and writing Events.
 func credentials(s *scene) {
 	s.plug(first)
 	s.step("helm install with events and nodeAnnotation")

@@ -15,7 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// The families' cards and their resources. The first card provides the port.
+// A card for each family other than DFL, whose card is the one at first, and the names of all families' resources.
 const (
 	vfCard                       = "0000:02:00.0" // has three virtual functions on vfio-pci
 	xrtCard, xrtUser, xrtID      = "0000:03:00.0", "0000:03:00.1", "03:00.1"
@@ -33,7 +33,7 @@ var allFamilies = []string{
 	"config.resources[0].name=" + vfResource, "config.resources[0].match.family=vfio",
 }
 
-// plugFamilies plugs in a card from each family.
+// plugFamilies plugs in one card of each family.
 func (s *scene) plugFamilies() {
 	s.plug(first)
 	for address, board := range map[string]string{vfCard: "n6001-vfs", xrtCard: "u250", awsCard: "aws-f2"} {
@@ -41,8 +41,8 @@ func (s *scene) plugFamilies() {
 	}
 }
 
-// Pods get a card from each family. While they hold the cards, the XRT card is reset and gets another shell, and an
-// image is loaded into the AWS card.
+// families shows that pods get cards of each family. While the pods hold the cards, the XRT card is reset and gets
+// another shell, and an image is loaded into the AWS card.
 func families(s *scene, values ...string) {
 	s.plugFamilies()
 	s.step("helm install with all families: each card is offered under its name")
@@ -107,8 +107,8 @@ func families(s *scene, values ...string) {
 	s.check(os.RemoveAll(specs))
 }
 
-// Claims select cards from all families by their attributes. Through a class, unchanged pods get an XRT card under the
-// resource name that the device plugin uses.
+// draFamilies shows that claims can select cards of all families by their attributes. Through a device class, an
+// unchanged pod gets the XRT card under the resource name that the device plugin uses for it.
 func draFamilies(s *scene) {
 	s.plugFamilies()
 	s.installDRA(append(allFamilies,
@@ -147,7 +147,7 @@ func draFamilies(s *scene) {
 	s.answered(files, awsID)
 }
 
-// withNodes adds the simulated node's device nodes that match a pattern to a report.
+// withNodes adds to a report those of the simulated node's device nodes whose paths match a pattern.
 func (s *scene) withNodes(r report, pattern string) report {
 	paths := must(filepath.Glob(filepath.Join(simulated, "dev", pattern)))
 	for _, path := range paths {
@@ -161,14 +161,14 @@ func (s *scene) withNodes(r report, pattern string) report {
 	return r
 }
 
-// withFiles sets a report's mounted files.
+// withFiles returns the report with these mounted files.
 func withFiles(r report, files map[string]string) report {
 	r.Files = files
 	return r
 }
 
-// writeBars writes to each of the application function's BAR files, and returns what it wrote, by path. The paths are
-// the same inside containers.
+// writeBars writes a text to each BAR file of the AWS card's application function, and returns the texts, keyed by the
+// files' paths. The paths are the same inside containers.
 func (s *scene) writeBars(text string) map[string]string {
 	entry := filepath.Join(simulated, "sys/bus/pci/devices", awsCard)
 	target := must(os.Readlink(entry))
@@ -183,7 +183,8 @@ func (s *scene) writeBars(text string) map[string]string {
 	return files
 }
 
-// answered checks that a container has written its device's ID to the files, at the workload's offset.
+// answered checks that a container has written its device's ID to each of the files, at the offset that
+// test/e2e/workload uses.
 func (s *scene) answered(files map[string]string, id string) {
 	for path := range files {
 		page := must(os.ReadFile(path))

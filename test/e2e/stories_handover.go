@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// finishing lists the values for a device plugin that replaces DRA. Containers with claims still need the directory of
-// their CDI spec.
+// finishing lists the chart values for a switch from DRA to the device plugin while pods still have claims, because
+// their containers still need the directory of their CDI spec.
 var finishing = []string{"dra.finishClaims=true", "config.cdiDir=" + specs}
 
-// changeAPI changes the release's values with helm upgrade, and waits until both APIs offer the given devices. It
-// prints how long each part took.
+// changeAPI changes the release's values with helm upgrade, and waits until the resource offers the devices in list,
+// and the slices those in inSlices. It prints how long each part took.
 func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 	began := time.Now()
 	_, err := w.s.helm("upgrade", w.s.settings(values...)...)
@@ -26,8 +26,9 @@ func (w *sampler) changeAPI(list, inSlices deviceNames, values ...string) {
 	w.s.step("  helm upgrade --wait: %.1f s", took.Seconds())
 }
 
-// changed waits until both APIs offer the given devices after a switch to the other API, and returns the time at which
-// they did. It prints when the old API stopped offering devices and when the new one started, relative to began.
+// changed waits, after a switch to the other API, until the resource offers the devices in list, and the slices those
+// in inSlices. It returns the time at which they did. It prints when the old API stopped offering devices and when the
+// new one started, relative to began.
 func (w *sampler) changed(began time.Time, list, inSlices deviceNames) time.Time {
 	reached := w.reaches(began, list, inSlices)
 	w.mu.Lock()
@@ -58,8 +59,8 @@ func (s *scene) unharmed(pod string, was report, restarts int32) {
 	s.hasReport(pod, was)
 }
 
-// helm upgrade changes the chart's api value in both directions, while one pod holds a device through a resource and
-// others hold devices through claims.
+// draHandover switches between the two APIs with helm upgrade, in both directions, while one pod holds a device through
+// a resource and others hold devices through claims. The pods keep their devices.
 func draHandover(s *scene) {
 	s.noSlices()
 	s.plug(first, second, third)
@@ -128,7 +129,7 @@ func draHandover(s *scene) {
 	w.end()
 }
 
-// freeze stops a daemon's process, and returns a function that kills it.
+// freeze stops a daemon's process with SIGSTOP, and returns a function that kills it.
 func (s *scene) freeze(labels string) (kill func()) {
 	pid := s.pid(s.daemonOf(labels).Status.ContainerStatuses[0].ContainerID)
 	s.check(syscall.Kill(pid, syscall.SIGSTOP))
@@ -146,7 +147,8 @@ func (w *sampler) remains(limit time.Duration, list, inSlices deviceNames) {
 	}
 }
 
-// The daemon that should give way hangs, and is then killed.
+// draHandoverKilled shows that if the daemon that should give way hangs, the other API's daemon waits until the hanging
+// one has been killed.
 func draHandoverKilled(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -206,7 +208,8 @@ func draHandoverKilled(s *scene) {
 	w.end()
 }
 
-// The two APIs' daemons repeatedly start at the same time.
+// draHandoverTogether starts the two APIs' daemons at the same time, repeatedly. Each time, one of them offers all
+// devices, and the other one waits.
 func draHandoverTogether(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -241,7 +244,7 @@ func draHandoverTogether(s *scene) {
 			return winner != "neither", nil
 		}, true)
 		won = append(won, winner)
-		// The other API's daemon is running but waiting.
+		// The other API's daemon must be running too, although it is only waiting.
 		await(s, "running daemons", func() (int, error) {
 			pods, err := s.daemonsOf("app.kubernetes.io/instance in (" + release + "," + other + ")")
 			return len(slices.DeleteFunc(pods, func(p corev1.Pod) bool {
@@ -269,7 +272,8 @@ func (s *scene) label(change string) {
 	s.must("kubectl", "label", "nodes", "--all", "--overwrite", change)
 }
 
-// A switch to the other API is rolled back: automatically after a failure, and with helm rollback.
+// draHandoverRollback rolls back a switch to the other API: first automatically, because the upgrade fails, and then
+// with helm rollback.
 func draHandoverRollback(s *scene) {
 	s.noSlices()
 	s.plug(first, second)
@@ -298,8 +302,8 @@ func draHandoverRollback(s *scene) {
 	w.end()
 }
 
-// After a switch from DRA, the device plugin recognizes claims' device nodes, even if their cards were renumbered while
-// no daemon was running.
+// draHandoverRenumbered shows that after a switch from DRA, the device plugin recognizes the device nodes that claims
+// use, even if their cards were renumbered while no daemon was running.
 func draHandoverRenumbered(s *scene) {
 	s.plug(first)
 	s.installDRA()

@@ -25,7 +25,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 )
 
-// The log and a metric show which pods hold a device, and so does the logs command.
+// holders shows that the log, a metric and the logs command all name the pods that hold a device.
 func holders(s *scene) {
 	s.begin(first)
 	s.step("a pod gets a device: log and metric have the pod")
@@ -109,7 +109,8 @@ func (s *scene) logsCommand(text string, args ...string) []byte {
 	return out
 }
 
-// An init container holds a port whose AFU changes. Only the kubelet's checkpoint lists init containers.
+// initHolds changes the AFU of a port that an init container holds. This is a special case, because only the kubelet's
+// checkpoint lists init containers. No other pod gets the port until the pod has ended.
 func initHolds(s *scene) {
 	changed := afName(interfaceID, otherAFU)
 	s.plug(first, second)
@@ -169,8 +170,8 @@ func afName(region, afu string) string {
 	return fmt.Sprintf("fpga.intel.com/af-%s.%s.%s", region[:3], afu[:3], base64.RawURLEncoding.EncodeToString(ids))
 }
 
-// The kubelet restarts while the API server is down, so the kubelet doesn't know its pods. One of these pods holds a
-// device under an old name.
+// kubeletBlind restarts the kubelet while the API server is down, so the kubelet doesn't know its pods. One of these
+// pods holds a device under an old name, and the device must stay withheld.
 func kubeletBlind(s *scene) {
 	other := s.resource + "-other"
 	s.plug(first, second)
@@ -223,8 +224,8 @@ func kubeletBlind(s *scene) {
 	w.end()
 }
 
-// The kubelet reports that two containers hold the same device. In fact, a stand-in for the pod-resources API adds the
-// second container to the kubelet's responses.
+// heldTwice shows how the daemon reacts when the kubelet reports that two containers hold the same device. A stand-in
+// for the pod-resources API simulates this by adding the device to another container in the kubelet's responses.
 func heldTwice(s *scene) {
 	s.plug(first, second)
 	s.install("events=true")
@@ -263,8 +264,8 @@ func heldTwice(s *scene) {
 	s.deletePods("user")
 }
 
-// answersTwice puts a stand-in in front of the kubelet's pod-resources API until end is called. It forwards the
-// kubelet's responses, but adds a device to a pod.
+// answersTwice puts a stand-in in front of the kubelet's pod-resources API until end is called. The stand-in forwards
+// the kubelet's responses, but adds the device to the pod's first container.
 func (s *scene) answersTwice(pod, id string) (end func()) {
 	const socket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 	kubelet := s.kubelet()
@@ -286,7 +287,7 @@ func (s *scene) answersTwice(pod, id string) (end func()) {
 	return end
 }
 
-// twice forwards List requests to the kubelet, and adds a device to a pod in the response.
+// twice forwards List requests to the kubelet, and adds a device to one of the pods in the response.
 type twice struct {
 	podresources.UnimplementedPodResourcesListerServer
 	kubelet           podresources.PodResourcesListerClient

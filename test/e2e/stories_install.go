@@ -13,7 +13,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// The tree's manifests are applied as described in docs/install.md, without a simulated node.
+// manifests applies the repository's manifests as described in docs/install.md, without a simulated node.
 func manifests(s *scene) {
 	s.step("kubectl apply: ready on a node without card")
 	text := must(os.ReadFile(filepath.Join(s.tree, "deploy", "manifests", "accelerator-device-plugin.yaml")))
@@ -31,7 +31,7 @@ func manifests(s *scene) {
 	s.must("kubectl", "delete", "--wait", "--filename", file)
 }
 
-// Helm rejects unknown and invalid values before it sends any requests to the API server.
+// refused shows that Helm rejects unknown and invalid values before it sends any requests to the API server.
 func refused(s *scene) {
 	for _, tt := range []struct{ name, value, text string }{
 		{"an unknown key", "nodeAnnotations=true", "additional properties 'nodeAnnotations' not allowed"},
@@ -51,8 +51,8 @@ func refused(s *scene) {
 	same(s, "daemon sets", len(sets.Items), 0)
 }
 
-// helm test starts a pod that requests one device. It passes if a device is free, and fails if none is free or no
-// resource is set.
+// helmTest shows that helm test, which starts a pod that requests one device, passes if a device is free and fails if
+// none is free or no resource is set.
 func helmTest(s *scene) {
 	s.step("helm install")
 	s.install()
@@ -63,7 +63,7 @@ func helmTest(s *scene) {
 	s.refused("helm test", err, "test.resource: found none", "in mode af")
 }
 
-// testsRelease runs helm test with a free card, and again while the card is held.
+// testsRelease runs helm test twice: after plug has added a card, and after hold has created a pod that holds the card.
 func (s *scene) testsRelease(plug, hold func()) {
 	s.cleanups = append(s.cleanups, func() {
 		s.must("kubectl", "--namespace", namespace, "delete", "job", "--ignore-not-found", "fpga-accelerator-device-plugin-test")
@@ -97,7 +97,8 @@ func (s *scene) noTestPods() {
 // modeAnnotation is the node annotation that overrides the mode.
 const modeAnnotation = "fpga.intel.com/device-plugin-mode"
 
-// The node annotation overrides the mode. The service account has only the permissions that are needed for this.
+// annotation shows that the node annotation overrides the mode, and that the service account has only the permissions
+// that are needed for this.
 func annotation(s *scene) {
 	const region = "fpga.intel.com/region-" + interfaceID
 	s.plug(first)
@@ -141,7 +142,7 @@ func (s *scene) hasRights(account string, want map[string]bool) {
 	same(s, "rights", got, want)
 }
 
-// Pool mode works without hardware.
+// pool shows that pool mode works without hardware.
 func pool(s *scene) {
 	s.step("helm install: 8 units")
 	s.install("config.mode=pool", "config.accelNbunits=8")

@@ -221,8 +221,8 @@ func (s *scene) follow(user string, do func(shows func(texts ...string))) {
 func (s *scene) grantRoles() {
 	text := string(must(os.ReadFile(filepath.Join(s.tree, "deploy/examples/kubectl-roles.yaml"))))
 	text = strings.ReplaceAll(text, "fpga-system", namespace)
-	// The policies stay. If a policy were deleted and created again, the API server would no longer apply it to changes
-	// to DaemonSets.
+	// Don't delete the policies at the end. If a policy were deleted and created again, the API server would no longer
+	// apply it to changes to DaemonSets.
 	s.cleanups = append(s.cleanups, func() {
 		s.must("kubectl", "--namespace", namespace, "delete", "rolebinding", "--ignore-not-found", "look-lou", "operate-olga")
 	})

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A card is missing after a reboot, and is found again later.
+// missing shows that a card that is gone after a reboot is reported as missing until it is found again or forgotten.
 func missing(s *scene) {
 	s.plug(first, second)
 	s.step("helm install with events")
@@ -57,7 +57,8 @@ func missing(s *scene) {
 	})
 }
 
-// A quarantined card stays in quarantine when the daemon is upgraded or killed, or uninstalled and installed again.
+// quarantine shows that a card stays in quarantine even if the daemon is upgraded or killed, or uninstalled and
+// installed again.
 func quarantine(s *scene) {
 	s.plug(first, second)
 	s.step("a card turns too often: it is in quarantine")
@@ -98,8 +99,8 @@ func (s *scene) showsFault(want bool) {
 	await(s, "port-ap6 in devices", func() (bool, error) { return strings.Contains(s.exec("devices"), "port-ap6"), nil }, want)
 }
 
-// A quarantine survives a switch to the other API. As with the device plugin, a card that is pulled while no DRA driver
-// is running counts as missing.
+// draLedger shows that a quarantine survives a switch to the other API. As with the device plugin, a card that is
+// pulled while no DRA driver is running counts as missing.
 func draLedger(s *scene) {
 	s.plug(first, second)
 	s.step("device plugin: a card turns too often, and is in quarantine")

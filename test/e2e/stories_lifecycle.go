@@ -14,7 +14,7 @@ import (
 // The stories in this file cover the scenarios from Kubernetes' own device plugin tests (test/e2e_node) that need a
 // container runtime.
 
-// A container that is restarted in place, without a call to Allocate, keeps its device.
+// restartInPlace shows that a container keeps its device when it is restarted in place, without a call to Allocate.
 func restartInPlace(s *scene) {
 	s.begin(first, second)
 	s.create(restarting(s.pod("user", s.resource, 1)))
@@ -33,7 +33,8 @@ func restartInPlace(s *scene) {
 	same(s, "pod", s.uid("user"), uid)
 }
 
-// The kubelet restarts while no daemon is running. Running pods keep running.
+// withoutDaemon restarts the kubelet while no daemon is running. Running pods keep running, and still hold their
+// devices when the daemon is back.
 func withoutDaemon(s *scene) {
 	s.begin(first)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -49,7 +50,7 @@ func withoutDaemon(s *scene) {
 	s.unschedulable("next")
 }
 
-// A restarted kubelet doesn't readmit a pod that has already succeeded.
+// succeeded shows that a restarted kubelet doesn't readmit a pod that has already succeeded.
 func succeeded(s *scene) {
 	s.begin(first)
 	s.step("a pod succeeds, and is kept by a finalizer")
@@ -67,7 +68,8 @@ func succeeded(s *scene) {
 	s.staysInPhase("job", corev1.PodSucceeded)
 }
 
-// A pod is force-deleted while the kubelet is down.
+// orphan force-deletes a pod while the kubelet is down. When the kubelet is back, it ends the pod's containers, and the
+// next pod gets the device.
 func orphan(s *scene) {
 	s.begin(first)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -80,7 +82,7 @@ func orphan(s *scene) {
 	s.check(s.StartKubelet())
 	kubelet := s.kubelet()
 	await(s, "held", func() (map[string][]string, error) { return s.heldDevices(kubelet) }, map[string][]string{})
-	// To the device manager, a pod is active until its last process has ended.
+	// Wait for the last process to end, because until then, the pod is active to the device manager.
 	await(s, "container ended", func() (bool, error) {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d/root", pid))
 		return err != nil, nil
@@ -89,7 +91,7 @@ func orphan(s *scene) {
 	s.userGets("next", firstID, "dfl-port.0")
 }
 
-// A force-deleted pod keeps its device until its last process has ended.
+// forced shows that a force-deleted pod keeps its device until its last process has ended.
 func forced(s *scene) {
 	s.begin(first)
 	s.step("a pod that ignores SIGTERM has the only device, and another pod waits for it")
@@ -135,8 +137,8 @@ func forced(s *scene) {
 	}
 }
 
-// An init container's device is reused for a later container. A sidecar's device isn't, because the sidecar keeps
-// running.
+// initContainers shows that an init container's device is reused for a later container. A sidecar's device isn't,
+// because the sidecar keeps running.
 func initContainers(s *scene) {
 	s.begin(first, second)
 	s.step("init container, sidecar and main container: two devices for three")
@@ -161,7 +163,7 @@ func initContainers(s *scene) {
 	same(s, "held", held, map[string][]string{"user/sidecar": {units["sidecar"]}, "user/main": {units["main"]}})
 }
 
-// A pod's status shows its devices' health even if its container never starts.
+// statusOfFailed shows that a pod's status lists its devices' health even if its container never starts.
 func statusOfFailed(s *scene) {
 	s.begin(first)
 	s.step("a pod without image holds a device")
@@ -175,7 +177,8 @@ func statusOfFailed(s *scene) {
 	s.health("user", map[string]string{firstID: "Unhealthy"})
 }
 
-// As in a reboot, all containers end at once and the kubelet restarts, both with and without a running daemon.
+// reboot ends all containers at once and restarts the kubelet, as a reboot would. It does this first with a daemon and
+// then without one.
 func reboot(s *scene) {
 	s.begin(first, second)
 	s.userGets("user", firstID, "dfl-port.0")

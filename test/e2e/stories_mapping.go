@@ -53,7 +53,7 @@ func (m mapping) resource() string {
 	return domain + name
 }
 
-// usable is a Ready mapping's message.
+// usable is the message in the status of a mapping that is Ready.
 const usable = "pods of this namespace can request the name"
 
 // applyPublished applies Intel's objects, and checks what kubectl get prints for them.
@@ -80,7 +80,8 @@ func (s *scene) plugBoth() {
 	s.plugCard(second, 1, -1, otherAFU)
 }
 
-// Pods request functions by the names that the mappings in their namespace define, and get cards with these functions.
+// mappings shows that pods can request functions by the names that the mappings in their namespace define, and that
+// they get cards with these functions.
 func mappings(s *scene) {
 	s.plugBoth()
 	s.step("helm install of both charts")
@@ -217,7 +218,8 @@ func large(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// In region mode, the requested name is replaced with the region's resource, and two variables for the hook are added.
+// mappingRegion shows that in region mode, the webhook replaces the requested name with the region's resource, and adds
+// two environment variables for the hook.
 func mappingRegion(s *scene) {
 	s.plug(first)
 	s.step("helm install of both charts, with programming")
@@ -274,7 +276,7 @@ func mappingRegion(s *scene) {
 	same(s, "variables", pod.Spec.Containers[0].Env, append(pair(1, afuID), pair(2, otherAFU)...))
 }
 
-// The webhook denies a pod, and kubectl shows why.
+// mappingDenied shows which pods the webhook denies, and that kubectl shows why.
 func mappingDenied(s *scene) {
 	s.step("helm install of the operator")
 	s.installOperator()
@@ -370,7 +372,8 @@ func (s *scene) deploymentHasPod(name, resource string) {
 	}, []map[string]int64{{resource: 1}})
 }
 
-// While none of the replicas respond, pods that don't request a function aren't affected.
+// mappingWebhookDown shows that while none of the operator's replicas respond, only pods that request a function are
+// affected.
 func mappingWebhookDown(s *scene) {
 	nlb0 := mapping{"nlb0", "af", afuID, interfaceID}
 	plain := s.pod("plain", "cpu", 0)
@@ -407,7 +410,7 @@ func mappingWebhookDown(s *scene) {
 	s.unschedulable("user")
 }
 
-// signalOperators sends a signal to each replica's process.
+// signalOperators sends a signal to the process of each of the operator's replicas.
 func (s *scene) signalOperators(signal syscall.Signal) {
 	pods := must(s.operators())
 	for _, pod := range pods {
@@ -415,7 +418,8 @@ func (s *scene) signalOperators(signal syscall.Signal) {
 	}
 }
 
-// The chart adopts an Intel installation's CRDs and objects, and keeps them.
+// mappingIntel shows that the operator's chart adopts an Intel installation's CRDs and objects, and that helm uninstall
+// keeps them.
 func mappingIntel(s *scene) {
 	s.step("Intel's CRDs, with objects")
 	s.cleanups = append(s.cleanups, s.removeOperator)

@@ -86,12 +86,12 @@ func (s *scene) guests(resource string) (end func() int) {
 	}
 }
 
-// replaces waits until there is only one daemon and it isn't old.
+// replaces waits until there is only one daemon, and it isn't the pod named old.
 func (s *scene) replaces(old string) {
 	await(s, "another daemon", func() (bool, error) { return s.daemon().Name != old, nil }, true)
 }
 
-// The mode changes while pods that request the old or the new names come, go and wait.
+// namingMode changes the mode while pods that request the old or the new names come, go and wait.
 func namingMode(s *scene) {
 	s.noSlices()
 	ports, wholes := s.plugFourPorts()
@@ -144,8 +144,8 @@ func namingMode(s *scene) {
 	w.end()
 }
 
-// Ports are renamed, first by a rule and then by the resourceName setting, while some pods are waiting for the old name
-// and others for the new one.
+// namingName renames ports, first with a rule and then with the resourceName setting, while some pods are waiting for
+// the old name and others for the new one.
 func namingName(s *scene) {
 	ports, _ := s.plugFourPorts()
 	const short = "example.com/nlb"
@@ -211,8 +211,8 @@ func (w *sampler) rename(ports deviceNames, former, name string, early bool, val
 	w.changes(began)
 }
 
-// The mode changes while pods hold ports through claims. No pod is evicted, and the two daemons don't keep overwriting
-// each other's slices.
+// namingDRA changes the mode while pods hold ports through claims. No pod is evicted, and the two daemons don't keep
+// overwriting each other's slices.
 func namingDRA(s *scene) {
 	s.noSlices()
 	var ports, wholes deviceNames
@@ -225,7 +225,7 @@ func namingDRA(s *scene) {
 	published, pods := s.followSlices(), s.followPods()
 	w := s.sample(&sampler{inSlices: true, awayLimit: namingAway})
 	w.shows(time.Now(), offers{draDriver: ports})
-	// change changes the mode while pods hold devices, and waits for the offers.
+	// change changes the mode, waits until the wanted devices are offered, and checks that no holder has been deleted.
 	change := func(mode string, want offers, holders ...string) {
 		began, old := time.Now(), s.daemon().Name
 		s.beginUpgrade(s.draValues("minReadySeconds=5", "config.mode="+mode)...)
@@ -259,9 +259,9 @@ func namingDRA(s *scene) {
 		s.step("  a pod ends: offered after %.1f s", w.shows(since, want).Sub(since).Seconds())
 	}
 
-	// One pod has a card's second port, and another pod has another card's first port. A card's first port has the same
-	// name as the card. So when the mode changes, the claim on the first port keeps its device until the pod ends, and
-	// no taint is needed.
+	// One pod has the second port of a card, and another pod has the first port of another card. A card has the same
+	// device name as its first port. So when the mode changes, the claim on the first port keeps its device, without a
+	// taint, until the pod ends.
 	bus, port := `device.attributes["resource.kubernetes.io"].pciBusID == "`, `" && `+attribute("portId")+" == "
 	s.claimed("second", selects(bus+first+port+"1"))
 	s.claimed("first", selects(bus+second+port+"0"))
@@ -297,7 +297,7 @@ func namingDRA(s *scene) {
 	w.end()
 }
 
-// formIn returns a device's form in slices, or "".
+// formIn returns the form in which slices contain a device (see [formOf]), or "" if they don't contain it.
 func formIn(all map[string]*resourceapi.ResourceSlice, name string) string {
 	for _, slice := range all {
 		for _, device := range slice.Spec.Devices {

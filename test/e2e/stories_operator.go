@@ -100,8 +100,8 @@ func (s *scene) pluginObjects(name string) (*appsv1.DaemonSet, []corev1.Pod) {
 	return set, slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
-// An FpgaDevicePlugin installs the plugin, and its status shows the number of devices. Changing the mode starts a
-// rollout. Deleting the FpgaDevicePlugin deletes its objects.
+// operatorInstalls shows that an FpgaDevicePlugin installs the plugin, and that its status shows the number of devices.
+// Changing the mode starts a rollout, and deleting the FpgaDevicePlugin deletes its objects.
 func operatorInstalls(s *scene) {
 	s.plug(first, second)
 	s.installPlugins()
@@ -109,7 +109,7 @@ func operatorInstalls(s *scene) {
 	values := s.pluginValues()
 	config := values["config"].(map[string]any)
 	config["resourceNamespace"] = "operator.e2e.b-com.com" // the node still lists earlier stories' resources
-	// The resource's name doesn't depend on the mode.
+	// A rule names the resource, so that its name doesn't depend on the mode.
 	config["resources"] = []any{map[string]any{"name": s.resource, "match": map[string]any{"family": "dfl"}}}
 	s.fdp("fpga", map[string]any{"values": values})
 	s.hasConditions("fpga", accepted, available)
@@ -150,7 +150,8 @@ func operatorInstalls(s *scene) {
 	s.reachesPhase("user", corev1.PodRunning)
 }
 
-// Values that the chart rejects don't change any objects. If the image doesn't exist, the old pod keeps running.
+// operatorValues shows that values that the chart rejects don't change any objects, and that the old pod keeps running
+// if the new image doesn't exist.
 func operatorValues(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -188,7 +189,8 @@ func operatorValues(s *scene) {
 	})
 }
 
-// Changes made by others are reverted, even if they were made while no operator was running.
+// operatorDrift shows that the operator reverts changes made by others, even if they were made while no operator was
+// running.
 func operatorDrift(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -250,7 +252,7 @@ func operatorDrift(s *scene) {
 	s.awaitAdvertised(s.resource, 1, 1)
 }
 
-// If two FpgaDevicePlugins match the same nodes, only the older one takes effect.
+// operatorTwo shows that if two FpgaDevicePlugins match the same nodes, only the older one takes effect.
 func operatorTwo(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -287,7 +289,7 @@ func operatorTwo(s *scene) {
 	s.hasConditions("third", "Accepted=False/ForeignObject", "Available=False/ForeignObject")
 }
 
-// Upgrading the operator upgrades the plugins, even if the operator is killed halfway.
+// operatorUpgrade shows that upgrading the operator upgrades the plugins, even if the operator is killed halfway.
 func operatorUpgrade(s *scene) {
 	s.plug(first)
 	s.installPlugins()
@@ -324,7 +326,7 @@ func operatorUpgrade(s *scene) {
 	s.step("  %s", names)
 }
 
-// Intel's unmodified sample installs a plugin with the hook.
+// operatorIntel shows that Intel's unmodified sample of an FpgaDevicePlugin installs a plugin with the hook.
 func operatorIntel(s *scene) {
 	const label = "intel.feature.node.kubernetes.io/fpga-arria10"
 	s.plug(first)

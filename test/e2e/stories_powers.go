@@ -9,7 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The pod has exactly the privileges that docs/chart.md lists, and they are enough to detect a card that is plugged in.
+// powers shows that the daemon's pod has exactly the privileges that docs/chart.md lists, and that they are enough to
+// detect a card that is plugged in.
 func powers(s *scene) {
 	s.install()
 	s.step("its process has no capability, and cannot gain one")

@@ -102,7 +102,8 @@ func (s *scene) hookFails(pod string, words ...string) (line string) {
 	return line
 }
 
-// A pod runs if its card has the AFU that the pod requests. All other pods' events say why they don't run.
+// programming shows that a pod runs if its card has the AFU that the pod requests. If a pod doesn't run, its events say
+// why.
 func programming(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming: the program is on the host, and not in the mounts of the daemon")
@@ -175,7 +176,8 @@ func programming(s *scene) {
 	s.step("another mode: no hook, a pod without a pair runs")
 	s.mustHelm("upgrade", s.settings("config.mode=regiondevel", "config.cdiDir="+specs)...)
 	s.daemon()
-	// The old list is withdrawn before the new one is sent. Until then, the node's status may still show the old list.
+	// Ask the kubelet, because the node's status may still show the old daemon's list, which is withdrawn before the new
+	// daemon sends its own.
 	kubelet := s.kubelet()
 	await(s, "devices of the new daemon", func() (int64, error) { return s.allocatableOf(s.ctx, kubelet, region) }, 2)
 	s.create(s.pod("developer", region, 1))
@@ -188,8 +190,8 @@ func (s *scene) countHookEvents(event string) int {
 	return bytes.Count(text, []byte(`"event":"`+event+`"`))
 }
 
-// hostNode creates one of the simulated node's device nodes in /dev until the story ends. Privileged containers have
-// access to every device node in /dev.
+// hostNode creates one of the simulated node's device nodes in /dev, and removes it when the story ends. Privileged
+// containers have access to every device node in /dev.
 func (s *scene) hostNode(name string) {
 	var st syscall.Stat_t
 	s.check(syscall.Stat(filepath.Join(simulated, "dev", name), &st))
@@ -198,7 +200,8 @@ func (s *scene) hostNode(name string) {
 	s.cleanups = append(s.cleanups, func() { s.check(os.Remove(path)) })
 }
 
-// The program on the host is complete at all times during an upgrade, and stays after helm uninstall.
+// programmingUpgrade shows that the accelerator-fpga program on the host is complete at all times during an upgrade,
+// and that it stays there after helm uninstall.
 func programmingUpgrade(s *scene) {
 	s.plug(first)
 	s.step("helm install with programming")
@@ -250,8 +253,8 @@ func (s *scene) initLogHas(words string) (bool, error) {
 	return false, nil
 }
 
-// alwaysRunnable calls do and, while it runs, repeatedly checks that the program on the host exists and runs. It
-// returns the number of checks.
+// alwaysRunnable calls do and, while it runs, repeatedly checks that accelerator-fpga exists on the host and can be
+// run. It returns the number of checks.
 func (s *scene) alwaysRunnable(do func()) int {
 	path, checks, ran := hostDir+"/accelerator-fpga", 0, 0
 	var missing, failed error

@@ -74,7 +74,7 @@ func (s *scene) publish() *publication {
 	s.check(os.Mkdir(p.dir, 0o755))
 	from := filepath.Join(s.dist, "release")
 	for _, entry := range must(os.ReadDir(from)) {
-		// publish.sh adds a file. Work in a copy, to keep that file out of dist/release.
+		// publish.sh adds a file, so work in a copy to keep that file out of dist/release.
 		if entry.Name() != "SHA256SUMS.sigstore.json" {
 			s.check(os.Symlink(filepath.Join(from, entry.Name()), filepath.Join(p.dir, entry.Name())))
 		}
@@ -143,7 +143,7 @@ func (p *publication) tryIn(dir string, env []string, program string, args ...st
 	return string(out), err
 }
 
-// verify runs the commands in docs/releases.md.
+// verify runs the commands in docs/releases.md. They must succeed with the publisher's key, and fail with another one.
 func (p *publication) verify() {
 	tag := ":" + p.s.tag()
 	commands := [][]string{{"verify-blob", "--bundle", "SHA256SUMS.sigstore.json", "SHA256SUMS"}}

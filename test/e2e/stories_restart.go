@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The kubelet restarts, and then restarts again while a card is being pulled.
+// kubeletRestarts restarts the kubelet twice. The second time, a card is pulled while the kubelet is down.
 func kubeletRestarts(s *scene) {
 	s.begin(first, second)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -31,7 +31,7 @@ func kubeletRestarts(s *scene) {
 	s.awaitAdvertisedSoon(s.resource, 1, 1)
 }
 
-// The daemon restarts, and pods keep their devices.
+// daemonRestarts shows that pods keep their devices when the daemon restarts, even together with the kubelet.
 func daemonRestarts(s *scene) {
 	s.begin(first, second)
 	s.userGets("user", firstID, "dfl-port.0")
@@ -70,7 +70,8 @@ func (s *scene) keepsDevices(name, ids string) {
 	s.health(name, states)
 }
 
-// The release is upgraded to another version, to other settings, and back.
+// upgrade upgrades the release to another version and to other settings, and then rolls it back. With surge, the
+// devices stay allocatable throughout.
 func upgrade(s *scene) {
 	s.plug(first, second)
 	s.step("helm install")
@@ -138,7 +139,7 @@ func (s *scene) crashNewDaemon() {
 	})
 }
 
-// After an upgrade that doesn't work, the old pod keeps running.
+// brokenUpgrade shows that the old pod keeps running after an upgrade that doesn't work.
 func brokenUpgrade(s *scene) {
 	s.begin(first)
 	old := s.daemon().Name

@@ -95,7 +95,8 @@ func (s *scene) noneRefused(c creations) {
 	same(s, "admitted unmutated", c.unmutated, 0)
 }
 
-// Pods are created while the CA is replaced, and while the operator is killed, upgraded and restarted.
+// mappingRotation creates pods while the CA is replaced, and while the operator is killed, upgraded and restarted. Pods
+// are refused only after a replica has been killed.
 func mappingRotation(s *scene) {
 	s.step("helm install of the operator")
 	s.installOperator()

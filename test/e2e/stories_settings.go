@@ -11,10 +11,11 @@ import (
 	"b-com.com/accelerator-device-plugin/test/e2e/cluster"
 )
 
-// overrides is the name of the user's ConfigMap, as in docs/upgrade.md.
+// overrides is the name of the ConfigMap that contains the user's overrides (see docs/upgrade.md).
 const overrides = release + "-accelerator-device-plugin-overrides"
 
-// A node's settings can be changed without a restart, and Helm doesn't overwrite them.
+// settingsInService shows that a node's settings can be changed without a restart, and that Helm doesn't overwrite
+// them.
 func settingsInService(s *scene) {
 	s.begin(first, second)
 	s.configApplied()
@@ -86,12 +87,13 @@ func (s *scene) kubectlSystem(args ...string) string {
 	return s.must("kubectl", append([]string{"--namespace", namespace}, args...)...)
 }
 
-// patchOverrides replaces the contents of the overrides.
+// patchOverrides replaces the content of the overrides ConfigMap.
 func (s *scene) patchOverrides(content string) {
 	s.kubectlSystem("patch", "configmap", overrides, "--type", "merge", "--patch", fmt.Sprintf(`{"data": {"overrides.yaml": %q}}`, content))
 }
 
-// syncConfigMaps changes the daemon's pod, which makes the kubelet update the ConfigMaps in it immediately.
+// syncConfigMaps annotates the daemon's pod. Any change to a pod makes the kubelet update the ConfigMaps in it
+// immediately.
 func (s *scene) syncConfigMaps() {
 	s.kubectlSystem("annotate", "pod", "--selector", "app.kubernetes.io/instance="+release, "--overwrite",
 		"example.com/looked="+time.Now().Format(time.RFC3339Nano))
@@ -110,7 +112,7 @@ func (s *scene) hash() string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(content)))[:12]
 }
 
-// configApplied waits until the log, the metric and the first line of `devices` show the expected hash.
+// configApplied waits until the log, the metric and the first line of `devices` show the hash of the current settings.
 func (s *scene) configApplied() {
 	want := s.hash()
 	s.logged("config.applied", line{"hash": want})

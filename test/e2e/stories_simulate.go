@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// This story follows the steps in docs/without-hardware.md.
+// simulate follows the steps in docs/without-hardware.md.
 func simulate(s *scene) {
 	s.resource = "b-com.com/accelerator"
 	s.step("simulate DIR --board two-ports")

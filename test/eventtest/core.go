@@ -12,18 +12,18 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// core checks each line and passes it on.
+// core checks each log line and passes it on to another core.
 type core struct {
 	zapcore.Core
 	t    testing.TB
 	with []zapcore.Field
 }
 
-// Checked returns a core that passes lines on to another core, and fails the test if a line doesn't match its
-// declaration. Don't use it after the test has ended.
+// Checked returns a core that passes log lines on to another core, and fails the test if a line doesn't match the
+// declaration of its event. Don't use it after the test has ended.
 func Checked(t testing.TB, to zapcore.Core) zapcore.Core { return &core{Core: to, t: t} }
 
-// Observed returns a core that checks lines at every level, and the lines that it has observed.
+// Observed returns a core that checks log lines at every level and stores them in the ObservedLogs that it also returns.
 func Observed(t testing.TB) (zapcore.Core, *observer.ObservedLogs) {
 	to, logs := observer.New(zapcore.DebugLevel)
 	return Checked(t, to), logs

@@ -14,7 +14,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 )
 
-// catalogue returns the declared events by name.
+// catalogue returns the declared events, keyed by name.
 var catalogue = sync.OnceValue(func() map[string]logevent.Event {
 	all := map[string]logevent.Event{}
 	for _, e := range logevent.Events() {
@@ -23,7 +23,8 @@ var catalogue = sync.OnceValue(func() map[string]logevent.Event {
 	return all
 })
 
-// Line checks a log line (a JSON object) against its declaration and returns an error if they don't match.
+// Line checks a log line (a JSON object) against the declaration of its event, and returns an error if they don't
+// match.
 func Line(text []byte) error {
 	line, err := decode(text)
 	if err != nil {

@@ -27,8 +27,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/sysfstest"
 )
 
-// Ignore makes comparisons ignore the unit fields that differ between runs, the findings about files, and the bitstream
-// ID.
+// Ignore makes comparisons ignore units' incarnations, files, counters and bitstream IDs, and conditions' errors.
 var Ignore = cmp.Options{
 	cmpopts.IgnoreFields(inventory.Unit{}, "Incarnation", "Files", "Counters"),
 	cmpopts.IgnoreFields(inventory.Condition{}, "Err"),
@@ -108,10 +107,10 @@ func (c Change) undo(t testing.TB, host sysfs.Host, aside string) {
 	}
 }
 
-// ChangeDuringReading reads the card once for each file access in a reading, and makes the change right before that
-// access. It checks that the change isn't missed even without an event: after each reading, either a check of the
-// reading must find the change, or the reading must match the changed card. A reading may fail only if the changed card
-// can't be read either. If each isn't nil, it is called with each reading.
+// ChangeDuringReading reads the card once for each file access that a reading makes: in the nth reading, it makes the
+// change right before the nth access. It checks that the change isn't missed even without an event: after each reading,
+// either a check of the reading must find the change, or the reading must match the changed card. A reading may fail
+// only if the changed card can't be read either. If each isn't nil, it is called with each reading.
 func ChangeDuringReading(t *testing.T, host sysfs.Host, f inventory.Family, card string, c Change, each func(*testing.T, inventory.Reading)) {
 	t.Helper()
 	aside := t.TempDir()
@@ -139,7 +138,8 @@ func ChangeDuringReading(t *testing.T, host sysfs.Host, f inventory.Family, card
 }
 
 // Shortage calls each of the family's methods once for each file access that the method makes, and makes that access
-// fail because of a shortage. The method must either report the shortage or return the same result as without it.
+// fail for lack of descriptors or memory. The method must either report the shortage or return the same result as
+// without it.
 func Shortage(t *testing.T, host sysfs.Host, f inventory.Family, card string) {
 	t.Helper()
 	for name, do := range map[string]func() (any, error, error){
@@ -255,8 +255,9 @@ func ReadOne(t testing.TB, host sysfs.Host, f inventory.Family, card string) inv
 	return r
 }
 
-// Observed checks that a check of the card finds each of these changes. A change is either a path that is moved away
-// or, in the form PATH -> TARGET, a link that is created. Paths are relative to the parent of /sys.
+// Observed makes each of these changes in turn, and checks that the change is found when an earlier reading of the card
+// is checked. A change is either a path that is moved away or, in the form PATH -> TARGET, a link that is created.
+// Paths are relative to the parent of /sys.
 func Observed(t *testing.T, host sysfs.Host, f inventory.Family, card string, paths ...string) {
 	t.Helper()
 	seen := ReadOne(t, host, f, card).Observed
@@ -303,7 +304,7 @@ func Below(t *testing.T, dir string, names ...string) (in, others []string) {
 	return in, others
 }
 
-// Returns checks that do returns without an error even though some files are silent.
+// Returns checks that do returns without an error even though some files have been silenced (see [Silence]).
 func Returns(t *testing.T, do func() error) {
 	t.Helper()
 	done := make(chan error, 1)

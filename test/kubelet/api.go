@@ -40,7 +40,7 @@ func (k *Kubelet) serve(ctx context.Context) error {
 	return nil
 }
 
-// Listed returns the devices that containers hold according to the pod-resources API, by POD/CONTAINER.
+// Listed returns the devices that containers hold according to the pod-resources API, keyed by POD/CONTAINER.
 func (k *Kubelet) Listed(ctx context.Context) (map[string][]string, error) {
 	conn, err := grpc.NewClient("unix:"+k.Pods, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -94,7 +94,8 @@ func containerDevices(of devicemanager.ResourceDeviceInstances) []*podresources.
 	return all
 }
 
-// countRegistrations registers the kubelet's metric, which doesn't count anything until then.
+// countRegistrations registers the kubelet's metric about plugins' registrations, which doesn't count anything until
+// then.
 var countRegistrations = sync.OnceFunc(func() { legacyregistry.MustRegister(metrics.DevicePluginRegistrationCount) })
 
 // Registrations returns how often Register has been called for the resource, according to the kubelet's own metric. The

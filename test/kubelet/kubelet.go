@@ -136,7 +136,7 @@ type ready struct{ all atomic.Bool }
 func (r *ready) AddSource(string) {}
 func (r *ready) AllReady() bool   { return r.all.Load() }
 
-// Amount is how much of a resource a node's status shows.
+// Amount is a resource's capacity and allocatable amount, as a node's status shows them.
 type Amount struct{ Capacity, Allocatable int64 }
 
 // Advertised returns the plugins' resources as they would appear in a node's status.

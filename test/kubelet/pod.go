@@ -65,8 +65,8 @@ func (k *Kubelet) Held(pod *v1.Pod) []string {
 	return ids
 }
 
-// Health returns the health (Healthy or Unhealthy) of the devices that a pod's [Main] container holds, by ID, as it
-// would appear in the pod's status (allocatedResourcesStatus).
+// Health returns the health (Healthy or Unhealthy) of the devices that a pod's [Main] container holds, keyed by device
+// ID, as it would appear in the pod's status (allocatedResourcesStatus).
 func (k *Kubelet) Health(pod *v1.Pod) map[string]string {
 	status := v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{{Name: Main}}}
 	k.updateStatus(pod, &status)

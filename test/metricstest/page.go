@@ -1,4 +1,5 @@
-// Package metricstest gives tests access to a [metrics.Metrics]'s page and the values on it. It doesn't have any state.
+// Package metricstest gives tests access to the page of a [metrics.Metrics] and to the values on that page. It doesn't
+// have any state.
 package metricstest
 
 import (
@@ -32,8 +33,8 @@ func Ours(page string) string {
 	return ours.String()
 }
 
-// Samples returns the values on a page, by series. It includes only series that start with one of the prefixes and
-// whose value isn't 0.
+// Samples returns the values on a page, keyed by series. It includes only series that start with one of the prefixes
+// and whose value isn't 0.
 func Samples(page string, prefixes ...string) map[string]string {
 	found := make(map[string]string)
 	for line := range strings.Lines(page) {

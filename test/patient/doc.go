@@ -1,5 +1,5 @@
-// Package patient helps tests wait, either for a condition, with a time limit that a working program never reaches even
-// on a busy machine, or for a period during which nothing must happen.
+// Package patient helps tests wait: either for a condition, with a limit that a working program never reaches even on a
+// busy machine, or for a period in which nothing must happen.
 //
 // Its functions block, and are safe for concurrent use.
 package patient

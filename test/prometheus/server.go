@@ -98,7 +98,7 @@ func (s *Server) Query(expr string) ([]Sample, error) {
 	return samples, json.Unmarshal(answer.Result, &samples)
 }
 
-// Labels returns the label names that each metric has had so far, by metric name.
+// Labels returns the label names that each metric has had so far, keyed by the metric's name.
 func (s *Server) Labels() (map[string]map[string]bool, error) {
 	var all []map[string]string
 	if err := s.ask("/api/v1/series", url.Values{"match[]": {`{__name__!=""}`}}, &all); err != nil {

@@ -41,7 +41,7 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/util"
 	"github.com/cert-manager/cert-manager/pkg/webhook/options"
 
-	// These controllers and issuers register themselves.
+	// Importing these packages registers the controllers and issuers.
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/approver"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/ca"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/selfsigned"
@@ -84,8 +84,8 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("found %q, want controller, webhook or cainjector", part)
 }
 
-// runController runs all registered controllers. It ignores the namespace for ClusterIssuers, and the chart's flags,
-// which only configure features that aren't included here.
+// runController runs all registered controllers. It ignores the chart's flags, including the namespace for
+// ClusterIssuers, because they only configure features that aren't included here.
 func runController(ctx context.Context) error {
 	factory, err := controller.NewContextFactory(ctx, controller.ContextOptions{
 		CertificateOptions: controller.CertificateOptions{

@@ -19,14 +19,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Root is the directory for all of the cluster's files, except for those whose paths are fixed in the kubelet. It isn't
+// Root is the directory for all of the cluster's files, except those whose paths are fixed in the kubelet. It isn't
 // below /tmp or /run, because these may be mounted with nodev, which disables device nodes.
 const Root = "/var/lib/adp-e2e"
 
 // NodeName is the node's name.
 const NodeName = "e2e"
 
-// patience is how long to wait for a part to come up.
+// patience is how long to wait for a part of the cluster to come up.
 const patience = 2 * time.Minute
 
 // Options configures a cluster.
@@ -107,7 +107,7 @@ func (c *Cluster) up(ctx context.Context) error {
 	return c.startAll(ctx)
 }
 
-// startAll starts all parts. It waits for a part only if the next one needs it to be up.
+// startAll starts all parts of the cluster. It waits for a part to come up only if the next one needs it.
 func (c *Cluster) startAll(ctx context.Context) error {
 	if err := c.start("etcd", "containerd", "kube-apiserver"); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (c *Cluster) Node(ctx context.Context) (*corev1.Node, error) {
 	return c.Client.CoreV1().Nodes().Get(ctx, NodeName, metav1.GetOptions{})
 }
 
-// await waits until a part is up, and prints how long it took.
+// await waits until a part of the cluster is up, and prints how long it took.
 func (c *Cluster) await(ctx context.Context, name string, up func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -184,7 +184,7 @@ func (c *Cluster) await(ctx context.Context, name string, up func(context.Contex
 	}
 }
 
-// Ended returns an error if a process has ended unexpectedly.
+// Ended returns an error if one of the cluster's processes has ended unexpectedly.
 func (c *Cluster) Ended() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,7 +213,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	return c.await(ctx, "API server", c.apiServerReady)
 }
 
-// Kill kills a part if it is running.
+// Kill kills the part of the cluster with this name if it is running.
 func (c *Cluster) Kill(name string) {
 	if p := c.forget(name); p != nil {
 		_ = p.cmd.Process.Kill()
@@ -221,7 +221,7 @@ func (c *Cluster) Kill(name string) {
 	}
 }
 
-// EndedPart reports whether a part has ended or was never started.
+// EndedPart reports whether a part of the cluster has ended or was never started.
 func (c *Cluster) EndedPart(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,7 +229,7 @@ func (c *Cluster) EndedPart(name string) bool {
 	return p == nil || p.ended() != nil
 }
 
-// Signal sends a signal to a part if it is running.
+// Signal sends a signal to a part of the cluster if it is running.
 func (c *Cluster) Signal(name string, signal syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +239,7 @@ func (c *Cluster) Signal(name string, signal syscall.Signal) error {
 	return nil
 }
 
-// Start restarts a part that was killed or has ended by itself, and waits until it is up.
+// Start restarts a part of the cluster that was killed or has ended by itself, and waits until it is up.
 func (c *Cluster) Start(ctx context.Context, name string) error {
 	c.Kill(name)
 	if err := c.start(name); err != nil {
@@ -257,7 +257,8 @@ func (c *Cluster) Start(ctx context.Context, name string) error {
 // EndPods ends all pods' containers without involving the kubelet, as a reboot would.
 func (c *Cluster) EndPods(ctx context.Context) error { return removeSandboxes(ctx) }
 
-// Run runs one of the binaries as a cluster administrator and returns its stdout. Errors include its stderr.
+// Run runs one of the binaries in Bin with an administrator's kubeconfig, and returns its stdout. Errors include its
+// stderr.
 func (c *Cluster) Run(ctx context.Context, name string, args ...string) (string, error) {
 	if name == "ctr" {
 		args = append([]string{"--address", ContainerdSocket, "--namespace", "k8s.io"}, args...)

@@ -55,7 +55,7 @@ func writeConfigs(bin string) error {
 	return nil
 }
 
-// arguments returns a part's command line.
+// arguments returns the command line of a part of the cluster.
 func arguments(name string) []string {
 	pki := func(file string) string { return dir("pki", file) }
 	switch name {

@@ -27,7 +27,7 @@ type Image struct {
 	User string   // user ID; root if empty
 }
 
-// WriteImages writes an archive of images in docker save's format. Each image contains only the given binary.
+// WriteImages writes an archive of images in docker save's format. The given binary is the only file in each image.
 func WriteImages(path, binary string, images []Image) error {
 	program, err := os.ReadFile(binary)
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	serviceNet = "198.18.1.0/24"
 )
 
-// addBridge adds the bridge for the pods, with the node's and the service's addresses.
+// addBridge adds the bridge for the pods, and gives it the addresses of the node and of the API server's service.
 func addBridge() error {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = bridge

@@ -23,9 +23,9 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// writePKI writes certificates and keys to dir, as NAME.crt and NAME.key: the pairs that [newServing] creates, a pair
-// for each user in [users], and one for the kubelet's server. It also calls newServing for dir/next, which
-// [Cluster.UseCredentials] uses. trust.crt contains both CAs.
+// writePKI writes key pairs to dir, as NAME.crt and NAME.key: the ones that [newServing] creates, one for each user in
+// [users], and one for the kubelet's server. It also calls newServing for dir/next, whose files
+// [Cluster.UseCredentials] uses, and writes both CAs to trust.crt.
 func writePKI(dir string) error {
 	a, err := newServing(dir)
 	if err != nil {
@@ -69,7 +69,7 @@ func newServing(dir string) (*authority, error) {
 	return a, writePEM(filepath.Join(dir, "sa.pub"), "PUBLIC KEY", public)
 }
 
-// concatenate concatenates several files. All names are relative to dir.
+// concatenate writes the contents of several files to the file name, one after another. All names are relative to dir.
 func concatenate(dir, name string, from ...string) error {
 	var all []byte
 	for _, file := range from {
@@ -125,7 +125,8 @@ func (a *authority) sign(name string, c *x509.Certificate, public crypto.PublicK
 	return writePEM(filepath.Join(a.dir, name+".crt"), "CERTIFICATE", der)
 }
 
-// unsigned returns a certificate that isn't signed yet. It is valid for a month, because a cluster may be kept running.
+// unsigned returns a certificate that isn't signed yet. It is valid for a month, because a cluster may be kept running
+// for that long.
 func unsigned(subject pkix.Name) *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{

@@ -22,8 +22,8 @@ type process struct {
 	err       error
 }
 
-// start starts parts. Each part runs in a session of its own, so that Ctrl-C reaches only this process, which then
-// stops the parts in the right order. If this process is killed, the kernel kills the parts.
+// start starts parts of the cluster. Each part runs in a session of its own, so that Ctrl-C reaches only this process,
+// which then stops the parts in the right order. If this process is killed, the kernel kills the parts.
 func (c *Cluster) start(names ...string) error {
 	for _, name := range names {
 		p := &process{name: name, log: filepath.Join(c.Logs, name+".log"), done: make(chan struct{})}
@@ -52,7 +52,7 @@ func (c *Cluster) start(names ...string) error {
 	return nil
 }
 
-// stop stops a part if it is running.
+// stop stops a part of the cluster if it is running.
 func (c *Cluster) stop(name string) error {
 	p := c.forget(name)
 	if p == nil {
@@ -71,7 +71,8 @@ func (c *Cluster) stop(name string) error {
 	return nil
 }
 
-// forget marks a part as stopped on purpose. It returns the part's process, or nil.
+// forget marks a part of the cluster as stopped on purpose. It returns the part's process, or nil if the part isn't
+// running.
 func (c *Cluster) forget(name string) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -66,7 +66,7 @@ func CheckHost() error {
 	return nil
 }
 
-// running returns the processes with the given name.
+// running returns the PIDs of the processes with the given name.
 func running(name string) []int {
 	var pids []int
 	for pid, comm := range processes("comm") {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// processes returns the content of /proc/PID/FILE for every process, by PID.
+// processes returns the content of /proc/PID/FILE for every process, keyed by PID.
 func processes(file string) map[int]string {
 	all := map[int]string{}
 	paths, _ := filepath.Glob("/proc/[0-9]*/" + file)
@@ -124,12 +124,12 @@ func ours(path string) bool {
 	return false
 }
 
-// unescape decodes the kernel's escapes in a path for white space and backslashes, such as \040.
+// unescape decodes white space and backslashes in a path that the kernel has escaped, such as \040.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// Programs returns the PIDs of a program's processes in pods. name is what their /proc/PID/comm contains.
+// Programs returns the PIDs of the processes in pods whose /proc/PID/comm is name.
 func Programs(name string) []int {
 	in := PodProcesses()
 	return slices.DeleteFunc(running(name), func(pid int) bool { return !slices.Contains(in, pid) })

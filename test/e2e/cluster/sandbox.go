@@ -9,7 +9,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// removeSandboxes ends all pods, including their containers and networks, without the kubelet.
+// removeSandboxes ends all pods, including their containers and networks, without involving the kubelet.
 func removeSandboxes(ctx context.Context) error {
 	connection, err := grpc.NewClient("unix://"+ContainerdSocket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -14,8 +14,8 @@ type Limits struct {
 	// that nothing could be read. If there is no line by then, nothing has changed.
 	Late float64
 
-	// The following limits count only time in which nothing is disturbed. Settle is how long a fault's effects last
-	// after it has ended.
+	// The following limits count only time in which nothing is disturbed. Settle is how long a fault's effects can last
+	// after the fault has ended.
 	Settle  float64
 	Publish float64 // from when a port breaks until the scheduler must know about it
 	Serve   float64 // how long a pod can wait even though enough ports are free
@@ -114,7 +114,7 @@ func (c *calm) end(n int, t, settle float64) {
 	}
 }
 
-// unreadable is a disturbance that isn't an operation: the offers can't be read.
+// unreadable stands for the one disturbance that isn't an operation: that the offers can't be read.
 const unreadable = -1
 
 type pod struct {
@@ -129,7 +129,7 @@ type pod struct {
 type container struct {
 	Container
 	pod    *pod
-	calm   float64 // what the calm clock showed when the violation was found
+	calm   float64 // what the calm clock showed when the container was first seen
 	judged bool
 }
 
@@ -199,7 +199,7 @@ func (c *Checker) Add(line Line) []Wrong {
 
 // advance updates the times up to which the samplers have looked. If a line reports a new container, then its sample
 // began after the container did, and the lines for containers that the sample no longer found have already been
-// written. A sampler that doesn't write any lines is assumed to have looked up to Late ago.
+// written. If a sampler hasn't written any lines lately, advance assumes that it has looked up to Late ago.
 func (c *Checker) advance(line Line) {
 	c.looked, c.read = max(c.looked, c.now-c.limits.Late), max(c.read, c.now-c.limits.Late)
 	switch {
@@ -266,7 +266,8 @@ func (c *Checker) observe() {
 	}
 }
 
-// known reports whether the offers are known, as far as conditions with this clock depend on them.
+// known reports whether conditions with this clock can be evaluated now. If they depend on the offers, this is possible
+// only while the offers can be read.
 func (c *Checker) known(of clock) bool {
 	switch of {
 	case sampledClock:
@@ -322,7 +323,7 @@ func (c *Checker) addPod(p Pod) []Wrong {
 	return found
 }
 
-// serve records that a pod has got what it requested.
+// serve records that a pod has got the devices that it requested.
 func (c *Checker) serve(p *pod) {
 	if p.served {
 		return
@@ -354,7 +355,7 @@ func (c *Checker) addContainer(k Container) []Wrong {
 	return c.judge(running)
 }
 
-// open returns the numbers of the ports that a container has in its /dev or is allowed to open.
+// open returns the numbers of the device nodes that a container has in its /dev or is allowed to open.
 func (k *container) open() []string {
 	all := slices.Concat(k.Nodes, k.Rules)
 	slices.Sort(all)
@@ -362,7 +363,7 @@ func (k *container) open() []string {
 }
 
 // at returns the ports that had the number at time t. If there weren't any, it returns the last port that had the
-// number before t.
+// number before that.
 func (n *number) at(t float64) (ports []string) {
 	for _, o := range n.owners {
 		if o.from <= t && t <= o.to {
@@ -379,8 +380,8 @@ func (n *number) at(t float64) (ports []string) {
 	return ports
 }
 
-// without reports whether no fit port had the number at any time between calm (a time on the calm clock) and until.
-// since is when the period without a fit port began, which may be before calm.
+// without reports whether the number belonged to no fit port during the whole time from calm (on the calm clock) to
+// until. since is when the period without a fit port began, possibly before calm.
 func (n *number) without(calm, until float64) (since float64, ok bool) {
 	for _, s := range n.unfit {
 		if s.calm <= calm && s.to > until {
@@ -437,7 +438,7 @@ func (c *Checker) addPort(p Port) {
 		if n == nil {
 			continue
 		}
-		// A port in an unsure state may be fit.
+		// Count a port in an unsure state as fit, because it may be.
 		fit := slices.ContainsFunc(n.owners, func(o owner) bool {
 			return o.to == forever && (c.ports[o.port].unfitness() == "" || c.ports[o.port].Unsure)
 		})
@@ -451,8 +452,8 @@ func (c *Checker) addPort(p Port) {
 	}
 }
 
-// addOffers processes a sample of the offers. If nothing could be read before that, conditions that compare two samples
-// start over.
+// addOffers processes a sample of the offers. If this is the first one after a time in which nothing could be read,
+// conditions that compare two samples start over.
 func (c *Checker) addOffers(o Offers) {
 	known := c.known(readClock)
 	c.unread, c.noSlices = o.Unread != "", o.Ports != nil
@@ -473,7 +474,7 @@ func (c *Checker) addOffers(o Offers) {
 	c.summary.Offers++
 }
 
-// owners returns the ports that currently have a number.
+// owners returns the ports that currently have a device node number.
 func (c *Checker) owners(of string) (ports []string) {
 	if n := c.numbers[of]; n != nil {
 		for _, o := range n.owners {

@@ -99,8 +99,8 @@ type Offers struct {
 	Ports  map[string][]string `json:"ports,omitempty"`
 	Seen   float64             `json:"seen,omitempty"`   // when reading the previous sample began
 	Unread string              `json:"unread,omitempty"` // why no sample can be read; Ports is then empty, or lacks the claims
-	// Recorded lists the ports that are recorded for a container of the API that the node isn't using at the moment.
-	// That container may have ended long ago.
+	// Recorded lists the ports that belong to a container according to the records of the API that the node isn't using
+	// at the moment. That container may have ended long ago.
 	Recorded []string `json:"recorded,omitempty"`
 }
 

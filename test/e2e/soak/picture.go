@@ -15,7 +15,7 @@ var pictureText string
 
 var picture = template.Must(template.New("picture").Parse(pictureText))
 
-// Sizes in pixels. The width of a second is chosen so that the picture isn't wider than widest.
+// Sizes in pixels. A second is widestSecond wide, or less if the picture would otherwise be wider than widest.
 const (
 	widest, widestSecond = 30000, 24.0
 	rowHeight, laneGap   = 14, 3

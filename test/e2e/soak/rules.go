@@ -128,7 +128,7 @@ func wants(p Pod) string {
 	return strings.Join(all, " and ")
 }
 
-// holding lists the ports that pods may have, and these ports' cards.
+// holding lists the ports that pods have or may have, and these ports' cards.
 type holding struct{ ports, cards map[string]bool }
 
 func (c *Checker) held() holding {
@@ -159,9 +159,9 @@ func card(port string) string {
 }
 
 // observeLost looks for ports that are fit and free but not offered under any name. All of the card's other ports must
-// be fit and free too, because in region mode they form a single device. The rule doesn't apply while a stuck pod that
-// hasn't started may have been given ports. It also doesn't apply while nothing at all is offered, because then no
-// daemon is running. If no daemon comes back, a quiet time will find that.
+// be fit and free too, because in region mode, a card's ports form a single device. The rule doesn't apply while a
+// stuck pod that hasn't started may have been given ports. It also doesn't apply while nothing at all is offered,
+// because then no daemon is running. If no daemon comes back, a quiet time will find that.
 func (c *Checker) observeLost(held holding, offered map[string][]string) {
 	if len(offered) == 0 {
 		return
@@ -240,8 +240,8 @@ func (c *Checker) observeWaiting(held holding) {
 	}
 }
 
-// units returns a lower bound on the number of free devices, because for claims, and for resources in region mode, a
-// device may be a whole card.
+// units returns a lower bound on the number of devices that are free under a name. For claims, and for resources in
+// region mode, it counts cards instead of ports, because a device may be a whole card.
 func units(name string, ports []string, held holding) int {
 	free := map[string]bool{}
 	for _, port := range ports {

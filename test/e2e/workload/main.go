@@ -3,6 +3,7 @@
 //	workload          the sandbox container of a pod: reaps processes, and waits for a signal
 //	workload hold     prints a [report] as a line of JSON, and waits for a signal
 //	workload exit     prints a [report], and exits
+//	workload pause    prints a [report], and exits after 20 s
 //	workload stay     prints a [report], and ignores SIGTERM
 package main
 
@@ -120,7 +121,7 @@ func inspect() (report, error) {
 }
 
 // exchange maps the first page of a BAR file, as programs for AWS cards do. It returns the text at the start of the
-// page, and writes the answer.
+// page, and writes answer to the page at the offset answerAt.
 func exchange(path, answer string) (text string, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -137,7 +138,7 @@ func exchange(path, answer string) (text string, err error) {
 }
 
 // try creates a device node, as root in a container can, and opens it. It returns nil if the container is allowed to
-// open the device. The kernel then returns ENXIO, because there is no driver.
+// open the device; in that case, the kernel returns ENXIO, because there is no driver.
 func try(major, minor int) error {
 	const path = "/try"
 	defer os.Remove(path)

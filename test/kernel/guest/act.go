@@ -63,7 +63,7 @@ func (r *rig) exclusive(node string) error {
 	return f.Close()
 }
 
-// newest returns the latest lists that the kubelet has received, or nil if no kubelet is running.
+// newest returns the latest device lists that the kubelet has received, or nil if no kubelet is running.
 func (r *rig) newest() lists {
 	if r.kubelet == nil {
 		return nil

@@ -20,9 +20,9 @@ const (
 	cdiKind   = "fpga.intel.com/fpga" // kind of the CDI devices in the daemon's spec
 )
 
-// writeBundle writes the bundle for a container with these environment variables. As in a container runtime, the CDI
-// library adds the devices and their hooks from a directory's specs. A device is either the daemon's device ID or a CDI
-// device name.
+// writeBundle writes to dir the OCI bundle of a container with these environment variables. As in a container runtime,
+// the CDI library adds the devices and their hooks from the CDI specs in a directory. A device is either the daemon's
+// device ID or a CDI device name.
 func writeBundle(dir, specs string, devices, env []string) error {
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(specs), cdi.WithAutoRefresh(false))
 	if err != nil {
@@ -79,9 +79,9 @@ func containerSpec(env []string) *oci.Spec {
 	}
 }
 
-// runInContainer runs inside a container. If the variable OWN names a file in the volume, it first programs the
-// container's card with that file. It opens each port in /dev and prints the port's AFU. It maps each BAR that it is
-// allowed to write to, and prints the BAR's first word.
+// runInContainer runs inside a container. If the variable OWN names a file in the volume /bitstreams, it first programs
+// the container's card with that file. It opens each port in /dev and prints the port's AFU. It maps each BAR that it
+// is allowed to write to, and prints the BAR's first word.
 func runInContainer() error {
 	if file := os.Getenv("OWN"); file != "" {
 		fme, err := filepath.Glob("/dev/dfl-fme.*")

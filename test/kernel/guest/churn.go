@@ -16,7 +16,7 @@ import (
 // slots is the number of card slots: rp0 to rp3.
 const slots = 4
 
-// cycle plugs in a card and pulls it, n times. It waits only for the kernel.
+// cycle plugs in a card and pulls it, n times. It waits for the kernel each time, but not for the daemon.
 func (r *rig) cycle(n int, card []string) error {
 	for range n {
 		if err := errors.Join(r.plug(card), r.pull(card)); err != nil {
@@ -99,7 +99,7 @@ func (r *rig) random(n int, seed string) error {
 	dice := rand.New(rand.NewPCG(number, 0))
 	models := []string{"a10", "d5005", "a10-vf"}
 	for range n {
-		// The guest may have released a card by itself.
+		// Ask the host which cards are plugged in, because the guest may have released one by itself.
 		plugged, err := r.host.ask("cards")
 		if err != nil {
 			return err

@@ -86,8 +86,8 @@ func (r *rig) runClaims(verb string) (err error) {
 	return err
 }
 
-// claim sends a request to the claims process. It returns an error if the request fails while wanted is true, or if it
-// succeeds while wanted is false.
+// claim sends a request to the claims process. It returns an error unless the request succeeds (if wanted is true) or
+// fails (if wanted is false).
 func (r *rig) claim(ctx context.Context, request []string, wanted bool) error {
 	if r.claims == nil {
 		return errors.New("the claims are not running")

@@ -155,7 +155,7 @@ func (r *rig) ended(ctx context.Context, name, want string) error {
 	r.output = string(stdout) + string(stderr)
 	fmt.Fprintf(r.log, "$ %s\n%s", strings.Join(c.process.Args, " "), r.output)
 	if c.container != "" {
-		// If runc is killed, the container's process survives.
+		// Delete the container, because its process survives if runc is killed.
 		remove := exec.Command("/bin/runc", "--root", "/run/runc", "delete", "--force", c.container)
 		if out, err := remove.CombinedOutput(); err != nil {
 			return fmt.Errorf("runc delete: %w: %s", err, out)
@@ -194,7 +194,7 @@ func (r *rig) says(text string) error {
 	return nil
 }
 
-// kill kills a command or the hook that it is running.
+// kill kills a command or, if hook is true, the hook that the command is running.
 func (r *rig) kill(name string, hook bool) error {
 	c, ok := r.commands[name]
 	if !ok {
@@ -213,7 +213,7 @@ func (r *rig) kill(name string, hook bool) error {
 	return err
 }
 
-// programming waits until a port is disabled, which it is during programming.
+// programming waits until a port is being programmed, which disables the port.
 func (r *rig) programming(ctx context.Context, port string) error {
 	path := filepath.Join("/sys/bus/platform/devices", port, "afu_id")
 	for {
@@ -227,8 +227,7 @@ func (r *rig) programming(ctx context.Context, port string) error {
 	}
 }
 
-// locking waits until the number of the tool's processes that hold a card's lock, or are waiting for one, is exactly
-// want.
+// locking waits until exactly want of the tool's processes hold a card's lock or are waiting for one.
 func locking(ctx context.Context, want int) error {
 	for {
 		processes, err := toolProcesses()
@@ -280,8 +279,8 @@ func (r *rig) endCommands(ctx context.Context) error {
 	}
 }
 
-// toolProcesses maps each of the tool's processes, including hooks, to one of its threads. In a process that has been
-// killed, only threads that are blocked in the kernel still exist.
+// toolProcesses maps each of the tool's processes, including hooks, to one of its threads that still exist. In a
+// process that has been killed, only threads that are blocked in the kernel do.
 func toolProcesses() (map[int]int, error) {
 	links, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/exe")
 	if err != nil {

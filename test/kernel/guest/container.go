@@ -81,7 +81,7 @@ func (r *rig) closeNode(node string) error {
 	return fmt.Errorf("%s is not open", node)
 }
 
-// mknod creates a device node in the container's /dev, as a container runtime would. Its number is the one that the
+// mknod creates a device node in the container's /dev, as a container runtime would. It copies the number that the
 // host's device node has now.
 func (r *rig) mknod(node string) error {
 	var host unix.Stat_t

@@ -95,7 +95,8 @@ func startDaemon(ctx context.Context, sandbox string, flags []string, log *journ
 
 // dial connects from inside the daemon's network namespace.
 func (d *daemon) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	// The thread stays locked, so it ends with this goroutine. No other goroutine may run in the daemon's namespace.
+	// The goroutine locks its thread and never unlocks it, so the thread ends with the goroutine. Otherwise, other
+	// goroutines could run on this thread, in the daemon's namespace.
 	type answer struct {
 		conn net.Conn
 		err  error

@@ -121,7 +121,7 @@ func (r *rig) withheld(device string) error {
 	return nil
 }
 
-// quiet waits for a duration, and returns an error if the kubelet receives a list during that time.
+// quiet waits for a duration, and returns an error if the devices in the kubelet's lists are different at the end.
 func (r *rig) quiet(ctx context.Context, duration string) error {
 	d, err := time.ParseDuration(duration)
 	if err != nil {
@@ -137,9 +137,9 @@ func (r *rig) quiet(ctx context.Context, duration string) error {
 	return nil
 }
 
-// note records how long it took from the cause until the kubelet received the first list that meets the expectation. If
-// a uevent announces the change, the time starts with the uevent, because until then the drivers are still at work and
-// the change isn't visible.
+// note records how long it took from the story's last action until the kubelet received the first list that meets the
+// expectation. If a uevent announces the change, the time starts with the uevent, because until then the drivers are
+// still at work and the change isn't visible.
 func (r *rig) note(e story.Expectation, measured bool) {
 	if r.cause.name == "" || r.kubelet == nil || strings.Contains(e.Device, "-p") {
 		return // the uevents of a card's other ports look the same
@@ -162,8 +162,8 @@ func (r *rig) note(e story.Expectation, measured bool) {
 }
 
 // firstMet returns the first list that was received after a given time and meets the expectation. The first element of
-// lists may have been received before that time. If it already meets the expectation, nothing has changed, and firstMet
-// returns false.
+// lists may have been received before that time. If that list already meets the expectation, nothing has changed, and
+// firstMet returns false.
 func firstMet(lists []simkubelet.List, after time.Time, e story.Expectation) (simkubelet.List, bool) {
 	satisfies := func(l simkubelet.List) bool {
 		d, listed := l.Device(e.Device)
@@ -182,8 +182,8 @@ func firstMet(lists []simkubelet.List, after time.Time, e story.Expectation) (si
 	return simkubelet.List{}, false
 }
 
-// noteRead records how long it took from the uevent until the daemon had read a card that was plugged in. The rest of
-// the time until the kubelet receives the list is spent sending the list.
+// noteRead records how long it took from the port's bind uevent until the daemon had read a card that was plugged in.
+// The rest of the time until the kubelet receives the list is spent sending the list.
 func (r *rig) noteRead(verb, device string) {
 	bind, ok := r.uevents.first(r.cause.at, "bind", "0000:"+device, "dfl-port.")
 	read, logged := r.journal.last("device.added", device)

@@ -84,8 +84,8 @@ func (f *feed) newest() lists {
 	return f.received[len(f.received)-1]
 }
 
-// of merges the lists of all resources with this prefix. The merged list's number is the sum of these lists' numbers,
-// or 0 if there aren't any lists.
+// of merges the lists of all resources whose names start with the given one. The merged list's number is the sum of
+// these lists' numbers, or 0 if there aren't any lists.
 func (ls lists) of(resource string) simkubelet.List {
 	var all simkubelet.List
 	for _, name := range slices.Sorted(maps.Keys(ls)) {

@@ -50,8 +50,8 @@ func (r *rig) given(ctx context.Context, device string, want []string) error {
 	return nil
 }
 
-// cdi waits until any vendor's CDI specs contain these device nodes for a device. If want is empty, it waits until no
-// spec contains the device.
+// cdi waits until the CDI specs, from whatever vendor, contain exactly these device nodes for a device. If want is
+// empty, it waits until no spec contains the device.
 func (r *rig) cdi(ctx context.Context, device string, want []string) error {
 	for {
 		specs, err := readSpecs(cdiDir)
@@ -64,8 +64,8 @@ func (r *rig) cdi(ctx context.Context, device string, want []string) error {
 	}
 }
 
-// readSpecs reads all CDI specs in a directory, and returns each device's nodes by their names in /dev. It returns an
-// error if a device node's name isn't the same in the container as on the host.
+// readSpecs reads all CDI specs in a directory, and returns the names in /dev of each device's nodes, keyed by the
+// device's name. It returns an error if a device node has a different path in the container than on the host.
 func readSpecs(dir string) (map[string][]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {

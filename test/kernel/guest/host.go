@@ -56,7 +56,8 @@ func (h *host) ask(request string) (string, error) {
 	return readAnswer(h.answers)
 }
 
-// readAnswer reads a line, which consists of a verdict and text, and returns the text.
+// readAnswer reads a line, which consists of a verdict and text. It returns the text, as an error unless the verdict is
+// ok.
 func readAnswer(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

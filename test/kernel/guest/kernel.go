@@ -106,7 +106,8 @@ func image(afu string) ([]byte, error) {
 	return append(raw, make([]byte, 48)...), err
 }
 
-// program programs an AFU into a port with DFL_FPGA_FME_PORT_PR. It blocks until the card reports success or failure.
+// program programs an AFU into a port with the ioctl DFL_FPGA_FME_PORT_PR. It blocks until the card reports success or
+// failure.
 func program(fme *os.File, afu string, port uint32) error {
 	image, err := image(afu)
 	if err != nil {
@@ -126,7 +127,7 @@ func ioctl(f *os.File, request uintptr, argument unsafe.Pointer) error {
 	return nil
 }
 
-// ports returns the directories of all ports in sysfs, by the device IDs that they should get.
+// ports returns the directories of all ports in sysfs, keyed by the device IDs that the ports should get.
 func ports() (map[string]string, error) {
 	found, err := filepath.Glob("/sys/bus/pci/drivers/dfl-pci/0000:*/fpga_region/region*/dfl-port.*")
 	if err != nil {

@@ -112,7 +112,7 @@ func (m *machine) clear(ctx context.Context) error {
 	return nil
 }
 
-// kernelErrors returns the lines that indicate an error and have been added to the kernel log since the last call.
+// kernelErrors returns those lines that have been added to the kernel log since the last call and indicate an error.
 func (m *machine) kernelErrors() []string {
 	var found []string
 	buffer := make([]byte, 8192)
@@ -128,7 +128,8 @@ func (m *machine) kernelErrors() []string {
 		}
 		_, text, _ := strings.Cut(string(buffer[:n]), ";")
 		line, _, _ := strings.Cut(text, "\n")
-		// xocl copies beyond the end of a field, and unmaps an address that it has never mapped. Both cause a warning.
+		// Ignore the warnings about two bugs in xocl: it copies beyond the end of a field, and it unmaps an address
+		// that it has never mapped.
 		if strings.Contains(line, "WARNING:") && (strings.Contains(line, "[xocl]") || strings.Contains(line, "iounmap+")) {
 			continue
 		}

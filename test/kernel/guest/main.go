@@ -52,8 +52,8 @@ func main() {
 		}
 		_, _ = m.host.ask(fmt.Sprintf("exit %d", status))
 	}
-	// The exit request makes the host end the machine. If that fails, powering off ends it. If that fails too, /init
-	// returns, and the kernel panics.
+	// The exit request asks the host to shut down the machine. If that fails, try to power it off. If that fails too,
+	// /init returns, and the kernel panics.
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
@@ -102,7 +102,8 @@ func (m *machine) runStories(ctx context.Context) (status int, err error) {
 func (m *machine) runStory(ctx context.Context, s story.Story, t tables) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, storyTimeout, fmt.Errorf("timeout: the story still runs after %v", storyTimeout))
 	defer cancel()
-	// A goroutine that is blocked in the kernel ignores ctx, so write its stack to the console.
+	// If a goroutine is blocked in the kernel, it ignores ctx. After 90 s, write all stacks to the console to show
+	// where it is blocked.
 	stuck := time.AfterFunc(90*time.Second, func() { _ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 2) })
 	defer stuck.Stop()
 	if err := m.clear(ctx); err != nil {

@@ -64,7 +64,8 @@ func (o *opens) watchVFIO(address string) error {
 
 // watchXRT watches the xocl device nodes and those attributes of xocl's functions that must not be read.
 func (o *opens) watchXRT() error {
-	// The kernel removes only empty directories that it created itself. These stay, so they can be watched.
+	// Create the directories if they don't exist yet. They stay, so they can be watched: the kernel removes empty
+	// directories only if it created them itself.
 	for _, dir := range []string{"dri/", "xfpga/"} {
 		if err := os.Mkdir("/dev/"+dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err

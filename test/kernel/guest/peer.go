@@ -52,7 +52,7 @@ func (p *peer) echo() error {
 
 func (p *peer) end() error { return errors.Join(p.in.Close(), p.process.Wait()) }
 
-// runPeer is the other process's main function. It returns when standard input ends.
+// runPeer is the main function of the peer process. It returns when standard input ends.
 func runPeer(ctx context.Context) error {
 	pods, err := simkubelet.StartPodResources(ctx, peerSocket)
 	if err != nil {

@@ -14,13 +14,14 @@ import (
 	"b-com.com/accelerator-device-plugin/test/kernel/story"
 )
 
-// beginRecording remembers s for its recordings' headers, and discards earlier uevents.
+// beginRecording remembers s for the headers of its recordings, and discards earlier uevents.
 func (r *rig) beginRecording(s story.Story) {
 	r.story = s
 	r.uevents.take()
 }
 
-// heard waits for the last uevent that a step causes. The uevent's message must contain text.
+// heard waits until a uevent has been received that has this action and device, and whose message contains text.
+// Stories use it to wait for the last uevent that a step causes.
 func (r *rig) heard(ctx context.Context, action, device, text string) error {
 	for !r.uevents.contain(action, device, text) {
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
@@ -56,8 +57,8 @@ func (r *rig) recordUEvents(ctx context.Context, name []string) error {
 	return writeFixture("uevents", name[0]+".txt", fixture.UEvents(messages, head))
 }
 
-// head returns a recording's header, with the steps that precede the recording: all of the story's steps so far for a
-// board, and for uevents, the steps since the last recording of uevents.
+// head returns a recording's header, with the steps that precede the recording. For a board, these are all of the
+// story's steps so far; for uevents, only the steps since the last recording of uevents.
 func (r *rig) head() fixture.Head {
 	path := "test/kernel/" + parameter("stories") + "/" + r.story.Name + ".txt"
 	h := fixture.Head{Title: r.story.Title, Kernel: kernelName(), Story: path}

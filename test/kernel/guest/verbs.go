@@ -17,7 +17,8 @@ import (
 // run executes a step whose arguments [story.Parse] has checked.
 type run = func(ctx context.Context, r *rig, a []string) error
 
-// acts contains the verbs that change something. The times that expect records start with the latest of these changes.
+// acts contains the verbs that change something. The times that the expect verb records start with the latest of these
+// changes.
 var acts = map[string]run{
 	"start": func(ctx context.Context, r *rig, a []string) error { return r.start(ctx, a) },
 	"end":   func(_ context.Context, r *rig, _ []string) error { return r.end() },

@@ -29,8 +29,8 @@ func hasIOMMU() bool {
 // them.
 var xrtModules = []string{"crc32c_generic", "libcrc32c", "drm_panel_orientation_quirks", "drm", "xocl"}
 
-// insmodFurther loads the modules other than the DFL drivers: vfio's if the machine has an IOMMU, and xocl if the
-// machine has it.
+// insmodFurther loads the modules that aren't for DFL: aer_inject, vfio's if the machine has an IOMMU, and xocl's. It
+// skips modules of vfio and xocl that don't exist in /modules.
 func insmodFurther() error {
 	names := []string{"aer_inject"}
 	further := xrtModules
@@ -78,8 +78,8 @@ func (r *rig) bindTo(ctx context.Context, address, driver string) error {
 		if err := write("/sys/bus/pci/drivers_probe", address); err != nil && !errors.Is(err, unix.ENODEV) {
 			return err
 		}
-		// If a function has just been plugged in, the kernel probes it later by itself. The link to the driver appears
-		// before the device nodes, and the uevent is sent after them.
+		// The device nodes appear after the link to the driver and before the uevent, so wait for the uevent too. If
+		// the function has just been plugged in, the kernel probes it later by itself.
 		for {
 			bound, err := os.Readlink(dir + "/driver")
 			_, announced := r.uevents.first(begin, "bind", address, address)
@@ -173,7 +173,7 @@ func (r *rig) use(address string, cdev bool) error {
 	return nil
 }
 
-// refused returns an error unless the kernel doesn't let a container use the function because the function's group
+// refused checks that the kernel refuses to let a container use the function, for the reason that the function's group
 // isn't viable.
 func (r *rig) refused(address string) error {
 	u, err := r.openGroup(address)
@@ -183,7 +183,7 @@ func (r *rig) refused(address string) error {
 	return errors.Join(fmt.Errorf("use of %s: found error %w, want %w", address, err, errNotViable), u.close())
 }
 
-// leave closes the files that use opened.
+// leave closes the files that use opened for this function.
 func (r *rig) leave(address string) error {
 	u, ok := r.uses[address]
 	if !ok {

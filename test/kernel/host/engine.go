@@ -16,7 +16,8 @@ func (f *function) writeErrors(r, value uint64) {
 	}
 }
 
-// writePR writes a partial reconfiguration register. An image's first 16 bytes are its AFU's GUID.
+// writePR writes a partial reconfiguration register. The image that is written through these registers begins with the
+// AFU's GUID (16 bytes).
 func (f *function) writePR(r, value uint64) {
 	switch r {
 	case prControl:

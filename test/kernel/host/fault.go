@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// apply executes a request that changes the card's state (see serve).
+// apply executes a request that changes the card's state. The requests are listed at serve.
 func (c *card) apply(verb string, args []string) error {
 	if len(c.functions) == 0 {
 		return fmt.Errorf("%s: found card %s, which qemu emulates, want another model", verb, c.name)

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// ones is what reads from an absent or dead card return.
+// ones is the value that reads from an absent or dead card return.
 const ones = ^uint64(0)
 
 // function is a PCI function.
@@ -61,7 +61,7 @@ func newFunction(m functionModel, several bool) (*function, error) {
 	return f, nil
 }
 
-// readConfig reads n bytes; n is at most 8.
+// readConfig reads n bytes, at most 8, from config space.
 func (f *function) readConfig(at, n int) uint64 {
 	if f.dead {
 		return ones
@@ -75,8 +75,8 @@ func (f *function) readConfig(at, n int) uint64 {
 	return v
 }
 
-// writeConfig writes to the writable registers: command, cache line size, interrupt line, and BAR 0's base address,
-// whose low bits stay 0 to indicate its size. Writes to other registers are ignored.
+// writeConfig writes to the writable registers in config space: command, cache line size, interrupt line, and BAR 0's
+// base address, whose low bits stay 0 to indicate the BAR's size. Writes to other registers are ignored.
 func (f *function) writeConfig(at int, value uint32, n int) {
 	if f.dead {
 		return
@@ -106,7 +106,7 @@ func (f *function) inside(at uint64, n int) bool {
 	return at < uint64(len(f.bar)) && at&7+uint64(n) <= 8
 }
 
-// read reads n bytes from a register; n is at most 8.
+// read reads n bytes, at most 8, from a register in BAR 0.
 func (f *function) read(at uint64, n int) uint64 {
 	if f.dead || !f.inside(at, n) {
 		return ones
@@ -121,7 +121,7 @@ func (f *function) read(at uint64, n int) uint64 {
 	return v
 }
 
-// write writes n bytes to a register; n is at most 8.
+// write writes n bytes, at most 8, to a register in BAR 0.
 func (f *function) write(at, value uint64, n int) {
 	if f.dead || !f.inside(at, n) {
 		return
@@ -175,7 +175,8 @@ func (f *function) writePort(port, r, value uint64) {
 	}
 }
 
-// acknowledged returns a control register's value once its reset has been acknowledged.
+// acknowledged returns what a control register contains after value has been written to it. The card acknowledges a
+// reset at once, so the ack bit is set if and only if the reset bit is.
 func acknowledged(value, reset, ack uint64) uint64 {
 	value &^= ack
 	if value&reset != 0 {

@@ -52,7 +52,7 @@ func boot(ctx context.Context, image string, o options) (*machine, error) {
 	defer monitor.Close()
 
 	m.process = exec.CommandContext(ctx, "qemu-system-x86_64", m.arguments(image, o)...)
-	// qemu logs every access to a card that has just been removed.
+	// Write qemu's output to a file, because qemu logs every access to a card that has just been removed.
 	log, err := os.Create(filepath.Join(o.out, "qemu.log"))
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -70,7 +70,7 @@ func boot(ctx context.Context, image string, o options) (*machine, error) {
 	return m, nil
 }
 
-// connect accepts qemu's two connections. If qemu doesn't connect before the timeout or before ctx is done, connect
+// connect accepts qemu's two connections. If qemu hasn't connected when the timeout expires or ctx is done, connect
 // closes both listeners and returns an error.
 func (m *machine) connect(ctx context.Context, control, monitor net.Listener) error {
 	ctx, cancel := context.WithTimeout(ctx, qemuTimeout)
@@ -115,8 +115,8 @@ func (m *machine) arguments(image string, o options) []string {
 		"-append", "console=ttyS0 panic=-1 quiet tsc=reliable no_timer_check nokaslr mitigations=off only=" + o.only + " stories=" + o.stories,
 	}
 	if o.iommu {
-		// vfio needs interrupt remapping. The nvme device needs a subsystem to have virtual functions, and subsystems
-		// can't be hot-plugged.
+		// vfio needs interrupt remapping. The nvme device can have virtual functions only in a subsystem, and
+		// subsystems can't be hot-plugged, so add one now.
 		args[len(args)-1] += " intel_iommu=on"
 		args = append(args, "-device", "intel-iommu,intremap=on", "-device", "nvme-subsys,id=subsystem")
 	}

@@ -1,6 +1,6 @@
 package main
 
-// model is a card that can be plugged in: its PCI functions, from function 0 on.
+// model describes a card that can be plugged in: its PCI functions, starting with function 0.
 type model []functionModel
 
 // qemuModels contains the cards that qemu emulates, with device_add's arguments for each.
@@ -55,8 +55,8 @@ var (
 		iface: "9346116d4e4cb66ea1cbe92e1e1f8f5e", bitstream: 0x0123000200000185, metadata: 0x18052500,
 		capability: 48<<24 | 1<<12, features: a10Features,
 	}
-	// Taken from a recording of a real card. The card lacks the power and performance features, and most of the
-	// features it has need separate drivers (a BMC behind SPI, HSSI, memory).
+	// The values are taken from a recording of a real card. The card lacks the power and performance features, and most
+	// of the features it has need separate drivers (a BMC behind SPI, HSSI, memory).
 	n6000 = fmeModel{
 		iface: "98b4d5bc98ba5f4b98d9a2841ccf11b0", bitstream: 0x0501020222df1b7a, metadata: 0x02110055, throttle: 1,
 		features: []feature{{fmeThermal, 1, 0}, {fmeErrors, 4, 1}, {fmePR, 5, 0}, {0x6000, 0x20, 0}, {0x7000, 0x13, 0},

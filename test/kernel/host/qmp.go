@@ -34,8 +34,8 @@ func newQMP(conn *net.UnixConn) *qmp {
 	return &qmp{conn: conn, answers: make(chan message, 1), deleted: make(chan string, 2*slots*functions), ended: make(chan struct{})}
 }
 
-// read forwards answers and DEVICE_DELETED events until the connection ends. An answer goes to the command that is
-// waiting for it. Events are drained at the start of each request.
+// read forwards qemu's answers to q.answers, where a command is waiting for each of them, and DEVICE_DELETED events to
+// q.deleted, which [machine.dropReleased] empties at the start of each request. It returns when the connection ends.
 func (q *qmp) read() {
 	defer close(q.ended)
 	d := json.NewDecoder(q.conn)

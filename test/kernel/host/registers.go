@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Offsets of a function's features in its BAR 0. The layout is our own. The registers are those in drivers/fpga/dfl.h
-// and in the dfl-fme and dfl-afu drivers.
+// Offsets of a function's features in its BAR 0. The layout is our own, but the registers are those in
+// drivers/fpga/dfl.h and in the dfl-fme and dfl-afu drivers.
 const (
 	barSize    = 1 << 20
 	foreignBAR = 1 << 12 // size of BAR 0 in a function without features
@@ -51,7 +51,7 @@ func (f *function) raise(at uint64, value uint64) { f.set(at, f.register(at)|val
 // clear clears the bits in a register that are set in value.
 func (f *function) clear(at, value uint64) { f.set(at, f.register(at)&^value) }
 
-// setGUID stores a GUID, given as 32 hexadecimal digits, low half first.
+// setGUID stores a GUID with its low half first. guid consists of 32 hexadecimal digits.
 func (f *function) setGUID(at uint64, guid string) error {
 	if len(guid) != 32 {
 		return fmt.Errorf("GUID: found %q, want 32 hexadecimal digits", guid)

@@ -106,8 +106,8 @@ func (m *machine) attach(c *card, number int, slot string) error {
 	return nil
 }
 
-// unplug requests a card's removal, and waits until the guest has released all of the card's functions. The guest
-// releases a slot as a whole.
+// unplug requests a card's removal, and waits until the guest has released all of the card's functions, because the
+// guest releases a slot as a whole.
 func (m *machine) unplug(c *card) error {
 	if err := m.pull(c); err != nil {
 		return err
@@ -131,8 +131,8 @@ func (m *machine) pull(c *card) error {
 	return m.qmp.do("device_del", map[string]any{"id": c.name}, -1)
 }
 
-// dropReleased deletes the cards that the guest has released by itself. If a card is plugged in while the guest is
-// still ejecting the previous one, the guest ejects the new card too.
+// dropReleased deletes the cards that the guest has released without a request. For example, if a card is plugged in
+// while the guest is still ejecting the previous one, the guest ejects the new card too.
 func (m *machine) dropReleased() {
 	for {
 		select {

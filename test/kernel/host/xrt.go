@@ -15,7 +15,7 @@ const (
 )
 
 // initXRT writes the registers that xocl reads: the feature ROM (struct FeatureRomHeader in XRT's xclfeatures.h) and
-// the DMA engine's IDs (libxdma.h). All others are 0.
+// the DMA engine's IDs (libxdma.h). All other registers are 0.
 func (f *function) initXRT(m *xrtModel) {
 	f.bar = make([]byte, xrtBAR)
 	f.config[0x3d] = 1 // interrupt pin

@@ -98,7 +98,7 @@ var synopses = map[string]string{
 	"reads":     "PATH TEXT",
 }
 
-// kinds maps the placeholders that match only certain arguments to regular expressions for these arguments.
+// kinds contains a regular expression for each placeholder that matches only certain arguments.
 var kinds = map[string]string{
 	"SANDBOX":      "root|pod|userns|deaf|blind",
 	"N":            "[1-9][0-9]{0,2}|1000",
