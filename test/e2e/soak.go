@@ -230,15 +230,21 @@ func (s *soaking) replay(history []soak.Line) {
 	for _, quiet := range append(quiets, history[len(history)-1].At) {
 		var running sync.WaitGroup
 		for _, l := range lanes {
+			due := 0 // number of operations before the quiet time
+			for due < len(byLane[l.name]) && byLane[l.name][due].At < quiet {
+				due++
+			}
+			lines := byLane[l.name][:due]
+			byLane[l.name] = byLane[l.name][due:]
 			running.Go(func() {
-				for len(byLane[l.name]) > 0 && byLane[l.name][0].At < quiet && len(s.found()) == 0 {
-					line := byLane[l.name][0]
-					byLane[l.name] = byLane[l.name][1:]
+				for _, line := range lines {
+					if len(s.found()) > 0 {
+						return
+					}
 					time.Sleep(until(line.At))
 					s.operate(l, line.Op.Kind, line.Op.Target, line.Op.Args)
 				}
 			})
-			// The lanes share the map, but each lane writes only its own entry.
 		}
 		running.Wait()
 		if len(s.found()) > 0 {
