@@ -64,10 +64,10 @@ type Device struct {
 	// Fault means that the device is unhealthy because of a current hardware problem. Administrative and passing
 	// reasons, the recovery hold, the quarantine and removal of the device aren't faults.
 	Fault bool
-	// Cause is the worst current hardware problem: the one that makes the device faulty or degraded. It is "" if all
-	// reasons are administrative, passing or no longer present. While a card is being pulled, it briefly has extra
-	// reasons ([IsRemovalStep]). One of these becomes the cause only if no other reason, whether current or in the
-	// recovery hold, is as bad.
+	// Cause is the worst current hardware problem: the one that makes the device faulty or degraded. It is "" if every
+	// reason is administrative, transient or no longer present. A card that is being pulled briefly has extra reasons
+	// ([IsRemovalStep]). These become the cause only if they are worse than every other reason, including the reasons
+	// in the recovery hold.
 	Cause string
 
 	// Memory is what the next daemon needs in order to judge the device the same way ([Config.Remembered]). It is nil

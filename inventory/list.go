@@ -51,8 +51,8 @@ func (s *scheduler) hintNode(ctx context.Context, name string, h Hint) {
 	})
 }
 
-// takeResolution requests a reading of the device node's card. If neither the node's number nor the last readings lead
-// to a card, it lists all cards.
+// takeResolution requests a reading of the card that the device node belongs to. If neither the node's device number
+// nor the last readings show which card that is, takeResolution lists all cards.
 func (s *scheduler) takeResolution(ctx context.Context, r resolution) {
 	switch {
 	case r.address != "" && !slices.Contains(r.owners, r.address):

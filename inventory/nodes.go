@@ -52,7 +52,8 @@ func (e *entry) mayBeGiven(u *unit) bool {
 // a guess if that number isn't known.
 func (u *unit) guessed(d *Device) bool { return u.last.ID == "" && d.PortID < 0 }
 
-// lose keeps these nodes, which the device has just lost, until a later query finds no holder for the device.
+// lose records that the device has just lost the given nodes. They are kept until a later query finds no holder for the
+// device.
 func (e *entry) lose(nodes []string, now time.Time) {
 	if len(nodes) > 0 {
 		all := slices.Concat(e.lost.nodes, nodes)

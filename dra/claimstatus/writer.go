@@ -139,9 +139,9 @@ func (w *Writer) Run(ctx context.Context) error {
 }
 
 // pass writes the status of each claim whose status on the API server is outdated. It reports whether it sent any
-// requests, and returns the first error. Claims that failed before are retried only if retry is true, and only until
-// one of them fails again, because the cause of a failure may be the claim itself (for example, a webhook in its
-// namespace), but also the API server.
+// requests, and returns the first error. If retry is true, it also retries claims that failed before, but stops
+// retrying at the first one that fails again: a failure may concern a single claim (for example, because of a webhook
+// in its namespace), but it may also concern the whole API server.
 func (w *Writer) pass(ctx context.Context, s inventory.Snapshot, retry bool) (asked bool, failed error) {
 	prepared, err := w.cfg.Claims.Prepared(ctx)
 	if err != nil {

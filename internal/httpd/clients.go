@@ -124,7 +124,7 @@ func (c *clients) turn(conn net.Conn, answering bool) bool {
 	return true
 }
 
-// rest records whether conn has become idle or its next request has begun.
+// rest records that conn has become idle or, if idle is false, that its next request has begun.
 func (c *clients) rest(conn net.Conn, idle bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -101,9 +101,9 @@ func (s *Sensor) Read() (float64, error) {
 }
 
 const (
-	// n6000BMC is the chip for the N6000's board controller. Before Linux 6.10, its driver reported the power in mW
-	// instead of µW (hwmon: (intel-m10-bmc-hwmon) Fix multiplier for N6000 board power sensor). Because such a board
-	// draws tens of watts, a reading below 1 W comes from one of these drivers.
+	// n6000BMC is the chip of the N6000's board controller. Before Linux 6.10, its driver reported the power in mW
+	// instead of µW (fixed by "hwmon: (intel-m10-bmc-hwmon) Fix multiplier for N6000 board power sensor"). The board
+	// draws tens of watts, so a reading below 1 W must come from such a driver.
 	n6000BMC = "n6000bmc_hwmon"
 	// allOnes is the temperature of an FME whose registers read as all ones. The register's field has 7 bits
 	// (FPGA_TEMPERATURE in drivers/fpga/dfl-fme-main.c).

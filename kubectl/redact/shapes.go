@@ -193,8 +193,8 @@ var Pod = object(map[string]Shape{
 	}),
 })
 
-// Node is the shape of a Node object. Resources that already have an alias, from a part redacted earlier, are kept
-// under that alias. Other resources whose names an administrator chose are left out.
+// Node is the shape of a Node object. A resource keeps its alias if it was given one when another part of the report
+// was redacted. Other resources whose names an administrator chose are left out.
 var Node = func() Shape {
 	known := func(r *Redactor, v any) (any, bool) {
 		name, _ := v.(string)

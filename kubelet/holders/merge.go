@@ -102,7 +102,7 @@ type State struct {
 	whole        bool            // an answer was complete at some point, so former includes all of the previous kubelet's pods
 }
 
-// use describes how a device is used under one name.
+// use describes how a device is used under one of its resource names.
 type use struct {
 	names   []string  // containers with the device, from the last answer that listed any
 	namedAt time.Time // time of that answer

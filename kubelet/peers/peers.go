@@ -120,9 +120,9 @@ func hold(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// update connects to each peer socket that has no connection yet, and publishes the departures of peers. gone lists the
-// departed peers by the prefix of their socket names. wait is how long to wait before calling update again if the
-// directory doesn't change.
+// update connects to each peer socket that isn't connected yet, and announces which peers have gone. gone lists those
+// peers by the prefix of their socket names. wait is how long to wait before calling update again if the directory
+// doesn't change.
 func (p *Peers) update(ctx context.Context, known map[string]*peer, hold func(string, net.Conn)) (wait time.Duration, gone []string) {
 	now := time.Now()
 	for _, k := range known {

@@ -47,8 +47,8 @@ func (c Card) ID() string { return strings.TrimPrefix(c.Address, "0000:") }
 //
 //	<PCI device>/<class>/<entry>N/{<port>N/, <fme>N/}
 //
-// The class directory contains a link <class>/<entry>N for each entry. The paths interfaceID and status, which are
-// below an FME, are [fs.Glob] patterns.
+// The directory /sys/class/<class> has a link to each <entry>N. interfaceID and status are [fs.Glob] patterns for paths
+// below an FME.
 type driver struct {
 	name        string
 	pci         string // the PCI driver's name

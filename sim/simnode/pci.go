@@ -122,8 +122,9 @@ var aerNone = []attribute{
 	{"aer_dev_correctable", AER("COR", 0)}, {"aer_dev_fatal", AER("FATAL", 0)}, {"aer_dev_nonfatal", AER("NONFATAL", 0)},
 }
 
-// AER returns the value of aer_dev_correctable (if severity is COR), aer_dev_fatal (FATAL) or aer_dev_nonfatal
-// (NONFATAL) after the given number of errors: bad DLLPs for COR, and otherwise surprise downs.
+// AER returns the contents of a function's AER counter file after the given number of errors. severity selects the
+// file: aer_dev_correctable (COR), aer_dev_fatal (FATAL) or aer_dev_nonfatal (NONFATAL). The errors are bad DLLPs in
+// the first file, and surprise downs in the others.
 func AER(severity string, errors uint64) string {
 	lines := slices.Clone(uncorrectable)
 	if severity == "COR" {

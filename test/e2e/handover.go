@@ -61,8 +61,8 @@ func (s *scene) noSlices() {
 	}, 0)
 }
 
-// portsOf returns the ports that a device consists of. name is the name under which the device is offered. In region
-// mode, a device is a card with all its ports. The stories' cards have at most two.
+// portsOf returns the ports that make up a device that is offered under this name. In region mode, a device is a card
+// with all its ports, and the cards in the stories have at most two ports each.
 func portsOf(name, device string) deviceNames {
 	if name == wholeCards || strings.Contains(name, "/region-") {
 		return deviceNames{device, device + "-p1"}

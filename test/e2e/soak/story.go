@@ -37,7 +37,7 @@ type lane struct {
 	name  string
 }
 
-// story contains a history's events, in the order of its lines.
+// story contains the events that the lines of a history describe, in their order.
 type story struct {
 	events []*event
 	open   map[string]*event // events that haven't ended, by key

@@ -71,7 +71,8 @@ func (r *rig) head() fixture.Head {
 	return h
 }
 
-// writeFixture writes a file to the output for the host. The file is named after the kernel.
+// writeFixture writes a file to the output directory, where the host finds it. The file's name includes the kernel
+// version.
 func writeFixture(kind, name string, text []byte) error {
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
