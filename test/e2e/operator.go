@@ -256,8 +256,8 @@ func (s *scene) table(args ...string) ([]string, error) {
 	return lines, nil
 }
 
-// age matches the age of an object, such as 5s or 2m, in a line of kubectl's output.
-var age = regexp.MustCompile(`\b( \d+[smh])+\b`)
+// age matches the age of an object, such as 5s or 2m30s, in a line of kubectl's output.
+var age = regexp.MustCompile(`\b( (\d+[smhd])+)+\b`)
 
 // mappingsReady waits until all of these mappings are Ready.
 func (s *scene) mappingsReady(kind string, names ...string) {
