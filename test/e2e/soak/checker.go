@@ -58,6 +58,7 @@ type Checker struct {
 	waited       map[string]*condition // by pod name: the pod's latest condition of waiting despite free ports
 	round        int
 	calm         calm
+	able         calm    // stops while the plugin can't withdraw ports
 	now          float64 // time of the latest line
 	looked, read float64 // times up to which all containers, and all offers, are known
 
@@ -84,6 +85,7 @@ const (
 	sampledClock clock = iota // time up to which containers have been sampled
 	readClock                 // time up to which offers have been sampled
 	bothClock                 // time up to which both have been sampled
+	ableClock                 // like bothClock, but only time in which the plugin was able to withdraw ports
 	calmClock                 // time in which nothing was disturbed
 )
 
@@ -156,7 +158,7 @@ func NewChecker(limits Limits) *Checker {
 	return &Checker{
 		limits: limits, ports: map[string]*Port{}, numbers: map[string]*number{}, pods: map[string]*pod{}, live: map[string]*pod{},
 		names: map[string]*pod{}, containers: map[int]*container{}, conditions: map[string]*condition{}, waited: map[string]*condition{}, calm: calm{open: map[int]bool{}},
-		grown: map[string]bool{}, ops: map[int]Op{}, summary: newSummary(),
+		able: calm{open: map[int]bool{}}, grown: map[string]bool{}, ops: map[int]Op{}, summary: newSummary(),
 	}
 }
 
@@ -172,10 +174,14 @@ func (c *Checker) Add(line Line) []Wrong {
 		if line.Op.Disturbs {
 			c.calm.begin(line.Op.N, c.now)
 		}
+		if line.Op.stalls() {
+			c.able.begin(line.Op.N, c.time(bothClock))
+		}
 	case line.Done != nil:
 		c.summary.end(c.ops[line.Done.N], *line.Done)
 		delete(c.ops, line.Done.N)
 		c.calm.end(line.Done.N, c.now, c.limits.Settle)
+		c.able.end(line.Done.N, c.now, c.limits.Settle)
 	case line.Pod != nil:
 		found = append(found, c.addPod(*line.Pod)...)
 	case line.Container != nil:
@@ -220,6 +226,8 @@ func (c *Checker) time(of clock) float64 {
 		return c.read
 	case bothClock:
 		return min(c.looked, c.read)
+	case ableClock:
+		return c.able.at(c.time(bothClock))
 	}
 	return c.calm.at(c.now)
 }

@@ -367,6 +367,43 @@ func TestChecker(t *testing.T) {
 			3 port d 120:0
 			5 offers r=b,c,c-p1,d
 			9 op 1 delete p`, "renamed@9 p d 120:0"},
+		{"its number is given to a card that is offered, and the driver is stopped", `
+			1 runs p r=1
+			1.1 on p 120:0
+			2 port a -
+			2.2 offers r=b,c,c-p1
+			2.8 offers r=b,c,c-p1,d
+			2.9 fault 1 stop driver
+			3 port d 120:0
+			9 on other 120:9
+			9.1 offers r=b,c,c-p1,d
+			10 done 1
+			29.5 offers r=b,c,c-p1,d
+			30.1 on other2 120:9
+			30.2 offers r=b,c,c-p1,d
+			31 on other3 120:9
+			31.1 offers r=b,c,c-p1,d
+			39 op 2 delete p`, "renamed@31.1 p d 120:0"},
+		{"its number is given to a card that is offered until the driver is no longer stopped", `
+			1 runs p r=1
+			1.1 on p 120:0
+			2 port a -
+			2.2 offers r=b,c,c-p1
+			2.8 offers r=b,c,c-p1,d
+			2.9 fault 1 stop driver
+			3 port d 120:0
+			10 done 1
+			11 offers r=b,c,c-p1
+			99 op 2 delete p`, ""},
+		{"its number is given to a card that is offered, and the scheduler is stopped", `
+			1 runs p r=1
+			1.1 on p 120:0
+			2 port a -
+			2.2 offers r=b,c,c-p1
+			2.9 fault 1 stop kube-scheduler
+			3 port d 120:0
+			5 offers r=b,c,c-p1,d
+			9 op 2 delete p`, "renamed@9 p d 120:0"},
 		{"its number is given to a card that is not offered", `
 			1 runs p r=1
 			1.1 on p 120:0

@@ -6,6 +6,8 @@
 // simulated hardware, but not what the daemon believes.
 package soak
 
+import "slices"
+
 // Line is a line in a history. Besides the time, exactly one field is set.
 type Line struct {
 	At float64 `json:"t"` // seconds since the start of the run, by the monotonic clock
@@ -39,6 +41,12 @@ type Op struct {
 	// Disturbs is true if the operation causes a fault in the plugin or in a part of the cluster. Until the operation
 	// has ended, and for a while after that, pods may wait longer and lists may be out of date.
 	Disturbs bool `json:"disturbs,omitempty"`
+}
+
+// stalls reports whether the plugin may be unable to withdraw ports until the operation has ended, because the operation
+// stops the daemon, the driver, or a part of the API server, which stores the slices.
+func (o Op) stalls() bool {
+	return o.Kind == "blind" || (o.Kind == "kill" || o.Kind == "stop") && slices.Contains([]string{"daemon", "driver", "kube-apiserver", "etcd"}, o.Target)
 }
 
 // Done is the end of an operation.

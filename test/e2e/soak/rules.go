@@ -84,7 +84,7 @@ func (c *Checker) offered() map[string][]string {
 
 // observeRenamed looks for ports that are offered under two names, or under one name while a pod has them under
 // another. It also looks for offered ports whose device number a container is allowed to open because another port used
-// to have it.
+// to have it. Such a port stays offered while the program that could withdraw it doesn't run.
 func (c *Checker) observeRenamed(offered map[string][]string) {
 	for port, names := range offered {
 		if len(names) > 1 {
@@ -110,7 +110,7 @@ func (c *Checker) observeRenamed(offered map[string][]string) {
 		for _, of := range k.open() {
 			for _, port := range c.owners(of) {
 				if names := offered[port]; len(names) > 0 && !p.given[port] {
-					c.holds("renumbered "+p.UID+" "+port, bothClock, c.now, c.limits.Sample, func() Wrong {
+					c.holds("renumbered "+p.UID+" "+port, ableClock, c.able.at(c.now), c.limits.Sample, func() Wrong {
 						return Wrong{"renamed", fmt.Sprintf("%s is offered as %s, and pod %s can open it: it has got the number %s, which the pod has of another port",
 							port, names[0], p.Name, of), []string{p.Name, port, of}}
 					})
