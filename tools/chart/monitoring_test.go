@@ -24,7 +24,7 @@ var files = map[string]int{"files/alerts.yaml": 2, "files/dashboard.json": 4}
 var crds = regexp.MustCompile(`(?ms)^(# Source: [^\n]*/crds\.yaml\n).*?(^---\n|\z)`)
 
 // comments matches a comment. The chart's output has none in the text of a ConfigMap.
-var comments = regexp.MustCompile(`(?m)^ *# .*\n`)
+var comments = regexp.MustCompile(`(?m)^ *#( .*)?\n`)
 
 // without replaces the contents of files and CRDs by their paths, and removes comments, so that golden files stay readable.
 func without(t *testing.T, manifests string) string {
