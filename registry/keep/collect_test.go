@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,11 +92,7 @@ func TestCollect(t *testing.T) {
 					test.after(r)
 				}
 				r.pass(test.pass)
-				var got []string
-				for path := range r.store() {
-					got = append(got, path)
-				}
-				compare.Values(t, "files", test.want, sorted(got))
+				compare.Values(t, "files", test.want, slices.Sorted(maps.Keys(r.store())))
 				log := ""
 				for _, line := range r.events() {
 					if strings.HasPrefix(line, logevent.BitstreamRemoved.String) || strings.HasPrefix(line, logevent.BitstreamRetained.String) {
@@ -118,7 +116,9 @@ func TestParts(t *testing.T) {
 		r.fail[vadd] = errors.New("away")
 		r.start()
 		must.Succeed(t, os.WriteFile(filepath.Join(string(r.cfg.Store), ".pull-0123.gbs"), nil, 0o600)) // of an earlier process
-		part := filepath.Join(string(r.cfg.Store), transfer.PartName(must.Value(r.describe(must.Value(r.file(must.Value(transfer.ParseReference(nlb))(t)))(t)))(t)))
+		_, d, _, err := r.open(must.Value(transfer.ParseReference(nlb))(t))
+		must.Succeed(t, err)
+		part := filepath.Join(string(r.cfg.Store), transfer.PartName(d))
 		r.pass(10 * time.Hour)
 		must.Value(os.Stat(part))(t)
 		compare.Equal(t, "parts", 1, r.parts())

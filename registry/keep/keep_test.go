@@ -42,12 +42,10 @@ func TestIntervals(t *testing.T) {
 		if len(times) < 100 || len(different) < 50 {
 			t.Errorf("found %d requests with %d different waits, want one every 10 minutes on average, at random", len(times), len(different))
 		}
-		compare.Values(t, "pulls", []string{pinned, strings.Replace(vadd, ":1.0", "@"+manifestOf(vaddFile).String(), 1)}, sorted(r.pulled))
+		compare.Values(t, "pulls", []string{pinned, strings.Replace(vadd, ":1.0", "@"+manifestOf(vaddFile).String(), 1)}, slices.Sorted(slices.Values(r.pulled)))
 		compare.Values(t, "log", []string{line(logevent.BitstreamInstalled, pinned, ""), line(logevent.BitstreamInstalled, vadd, "")}, r.events())
 	}, pinned, vadd)
 }
-
-func sorted(all []string) []string { slices.Sort(all); return all }
 
 // References that fail are tried again, after waits that grow up to the interval. They do not delay other references,
 // even if the registry never answers.

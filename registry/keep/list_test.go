@@ -31,12 +31,9 @@ func TestParseList(t *testing.T) {
 		{text: "#\n", err: "found no reference, want 1 to 100"},
 		{text: "# one\n" + nlb + "\nnlb", err: `line 3: found "nlb", ` + want},
 		{text: nlb + " " + vadd, err: `line 1: found "` + nlb + " " + vadd + `", ` + want},
-		{text: "example.com/../etc:1", err: `line 1: found "example.com/../etc:1", ` + want},
-		{text: "https://example.com/a:1", err: `line 1: found "https://example.com/a:1", ` + want},
 		{text: "- " + nlb, err: `line 1: found "- ` + nlb + `", ` + want},
 		{text: "example.com/a\nexample.com/a:latest", err: "line 2: found example.com/a:latest, as in line 1, want each reference once"},
 		{text: "example.com/" + strings.Repeat("a", 600), err: "line 1: found 612 characters, want at most 512"},
-		{text: "example.com/a@sha256:1", err: `line 1: found "example.com/a@sha256:1", ` + want},
 	} {
 		n, err := keep.ParseList(test.text)
 		compare.Outcome(t, fmt.Sprintf("%.60q", test.text), test.err, err)

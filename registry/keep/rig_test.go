@@ -89,12 +89,8 @@ func newRig(t *testing.T, references ...string) *rig {
 		Space:   func(string) (free, total int64, err error) { return 20 << 20, 100 << 20, nil },
 		MinFree: 10,
 		Collect: keep.Collect{Loaded: func() ([]string, error) { return nil, nil }},
-		Changed: func(s keep.State) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.changed = append(r.changed, s)
-		},
-		Log: zap.New(core),
+		Changed: func(s keep.State) { r.set(func() { r.changed = append(r.changed, s) }) },
+		Log:     zap.New(core),
 	}
 	r.list(references...)
 	return r
@@ -191,8 +187,8 @@ func (r *rig) store() map[string]string {
 		}
 		return err
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.t.Error(err)
+	if !errors.Is(err, fs.ErrNotExist) {
+		must.Succeed(r.t, err)
 	}
 	return files
 }
@@ -200,11 +196,17 @@ func (r *rig) store() map[string]string {
 // install installs a file by hand.
 func (r *rig) install(file []byte) {
 	r.t.Helper()
-	path := filepath.Join(r.t.TempDir(), "by-hand.gbs")
-	must.Succeed(r.t, os.WriteFile(path, file, 0o644))
+	must.Value(r.cfg.Store.Install(r.t.Context(), r.bitstream(file), programming.InstallOptions{Force: true}))(r.t)
+}
+
+// bitstream opens a file with this content.
+func (r *rig) bitstream(content []byte) *programming.Bitstream {
+	r.t.Helper()
+	path := filepath.Join(r.t.TempDir(), "file.gbs")
+	must.Succeed(r.t, os.WriteFile(path, content, 0o644))
 	b := must.Value(programming.Open(path))(r.t)
-	defer b.Close()
-	must.Value(r.cfg.Store.Install(r.t.Context(), b, programming.InstallOptions{Force: true}))(r.t)
+	r.t.Cleanup(func() { b.Close() })
+	return b
 }
 
 // events returns the events of the log with their errors, except events of level debug, and forgets them.
@@ -230,13 +232,14 @@ func (r *rig) set(change func()) {
 
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // of the time in a bubble
 
-// Resolve implements keep.Registry. The digest of a manifest depends on the file and on the name of its reference.
+// Resolve implements keep.Registry. The digest of a manifest depends only on the file.
 func (r *rig) Resolve(ctx context.Context, ref registry.Reference) (artifact.Description, digest.Digest, error) {
-	r.mu.Lock()
-	name := ref.String()
-	r.asked[name] = append(r.asked[name], time.Since(start))
-	err := r.fail[name]
-	r.mu.Unlock()
+	var err error
+	r.set(func() {
+		name := ref.String()
+		r.asked[name] = append(r.asked[name], time.Since(start))
+		err = r.fail[name]
+	})
 	if errors.Is(err, errHang) {
 		<-ctx.Done()
 		err = context.Cause(ctx)
@@ -244,52 +247,34 @@ func (r *rig) Resolve(ctx context.Context, ref registry.Reference) (artifact.Des
 	if err != nil {
 		return artifact.Description{}, "", err
 	}
-	file, err := r.file(ref)
-	if err != nil {
-		return artifact.Description{}, "", err
-	}
-	d, err := r.describe(file)
-	return d, manifestOf(must.Value(os.ReadFile(file))(r.t)), err
-}
-
-// describe returns what the manifest of a file announces.
-func (r *rig) describe(file string) (artifact.Description, error) {
-	b, err := programming.Open(file)
-	if err != nil {
-		return artifact.Description{}, err
-	}
-	defer b.Close()
-	text, err := os.ReadFile(file)
-	return artifact.Describe(b, digest.FromBytes(text), int64(len(text))), err
+	_, d, manifest, err := r.open(ref)
+	return d, manifest, err
 }
 
 // manifestOf returns the digest of the manifest of a file.
 func manifestOf(file []byte) digest.Digest { return digest.FromString("manifest of " + string(file)) }
 
-// file returns the path of a file with the content that a reference names.
-func (r *rig) file(ref registry.Reference) (string, error) {
+// open returns the bitstream that a reference names, what its manifest announces, and the manifest's digest.
+func (r *rig) open(ref registry.Reference) (*programming.Bitstream, artifact.Description, digest.Digest, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(r.names)) {
 		content := r.names[name]
 		if repository, _, _ := strings.Cut(name, ":"); ref.String() == name ||
 			repository == ref.Registry+"/"+ref.Repository && ref.Reference == manifestOf(content).String() {
-			path := filepath.Join(r.t.TempDir(), "pulled.gbs")
-			return path, os.WriteFile(path, content, 0o644)
+			b := r.bitstream(content)
+			return b, artifact.Describe(b, digest.FromBytes(content), int64(len(content))), manifestOf(content), nil
 		}
 	}
-	return "", fmt.Errorf("found no %s in the registry", ref)
+	return nil, artifact.Description{}, "", fmt.Errorf("found no %s in the registry", ref)
 }
 
 // Pull implements keep.Registry with the same rules as transfer.Client.
 func (r *rig) Pull(ctx context.Context, ref registry.Reference, store programming.Store, o transfer.Options) (transfer.Pulled, error) {
-	file, err := r.file(ref)
+	b, d, _, err := r.open(ref)
 	if err != nil {
 		return transfer.Pulled{}, err
 	}
-	b := must.Value(programming.Open(file))(r.t)
-	defer b.Close()
-	d := must.Value(r.describe(file))(r.t)
 	name := transfer.PartName(d)
 	var lock chan struct{}
 	r.set(func() {
@@ -307,7 +292,7 @@ func (r *rig) Pull(ctx context.Context, ref registry.Reference, store programmin
 	}
 	if old, err := store.Lookup(b.InterfaceID, b.ID()); err == nil {
 		defer old.Close()
-		if must.Value(digest.FromReader(old.Content()))(r.t) == must.Value(digest.FromReader(b.Content()))(r.t) {
+		if must.Value(digest.FromReader(old.Content()))(r.t) == d.File {
 			return transfer.Pulled{Path: old.Path, Bitstream: old}, nil
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/registry/artifact"
 	"b-com.com/accelerator-device-plugin/registry/transfer"
@@ -39,15 +40,6 @@ func TestHostileRegistry(t *testing.T) {
 		return strings.Replace(manifest, old, new, 1)
 	}
 	layer := manifest[strings.Index(manifest, `"layers": [`)+len(`"layers": [`) : strings.LastIndex(manifest, "]")]
-	blob := func(serve func(w http.ResponseWriter, req *http.Request)) func(w http.ResponseWriter, req *http.Request) bool {
-		return func(w http.ResponseWriter, req *http.Request) bool {
-			if !strings.Contains(req.URL.Path, "/blobs/") {
-				return false
-			}
-			serve(w, req)
-			return true
-		}
-	}
 	always := func(serve func(w http.ResponseWriter)) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, _ *http.Request) bool { serve(w); return true }
 	}
@@ -94,7 +86,7 @@ func TestHostileRegistry(t *testing.T) {
 			w.Write([]byte(manifest))
 		}), want: "mismatched digest"},
 		{name: "wrong digest of the file", file: bytes.Repeat([]byte("x"), len(good)), want: "file: found digest sha256:"},
-		{name: "endless file", serve: blob(func(w http.ResponseWriter, _ *http.Request) {
+		{name: "endless file", serve: blobs(func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush() // without a length
 			for range 1 << 20 {
 				if _, err := w.Write(good); err != nil {
@@ -103,18 +95,18 @@ func TestHostileRegistry(t *testing.T) {
 			}
 		}), want: ""},
 		{name: "longer file", file: append(good[:len(good):len(good)], "x"...), want: ""},
-		{name: "shorter file", serve: blob(func(w http.ResponseWriter, _ *http.Request) {
+		{name: "shorter file", serve: blobs(func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush()
 			w.Write(good[:100])
 		}), want: fmt.Sprintf("file: found 100 bytes, want %d", len(good))},
 
-		{name: "redirect to http", serve: blob(func(w http.ResponseWriter, req *http.Request) {
+		{name: "redirect to http", serve: blobs(func(w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, "http://example.com"+req.URL.Path+"?x", http.StatusTemporaryRedirect)
 		}), want: "example.com: found http, want https"},
-		{name: "redirect to a file", serve: blob(func(w http.ResponseWriter, req *http.Request) {
+		{name: "redirect to a file", serve: blobs(func(w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, "file:///etc/passwd", http.StatusTemporaryRedirect)
 		}), want: "found file, want https"},
-		{name: "endless redirects", serve: blob(func(w http.ResponseWriter, req *http.Request) {
+		{name: "endless redirects", serve: blobs(func(w http.ResponseWriter, req *http.Request) {
 			http.Redirect(w, req, req.URL.Path, http.StatusTemporaryRedirect)
 		}), want: "stopped after 10 redirects"},
 		{name: "giant header", serve: always(func(w http.ResponseWriter) {
@@ -140,7 +132,7 @@ func TestHostileRegistry(t *testing.T) {
 			file: bits.AOCX(bits.Hash, "pac_a10", bits.Gzip(good)), want: "as in a GBS"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			reg := newRegistry(t, described(good), good)
+			reg := newRegistry(t)
 			if test.manifest != "" {
 				reg.manifest = []byte(test.manifest)
 			}
@@ -198,16 +190,13 @@ func TestPushStalls(t *testing.T) {
 		{"checks for 4 minutes", true, 4 * time.Minute, 4 * time.Minute, ""},
 		{"checks for an hour", true, time.Hour, 5 * 300 * time.Second, "found no byte for 30s"},
 	} {
-		reg := newRegistry(t, described(good), good)
+		reg := newRegistry(t)
 		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
 			if req.Method == http.MethodPut && req.URL.Path == "/upload" && req.ContentLength > 100 {
 				if test.reads {
 					io.Copy(io.Discard, req.Body)
 				}
-				select {
-				case <-time.After(test.hangs):
-				case <-req.Context().Done():
-				}
+				backoff.Wait(req.Context(), test.hangs)
 			}
 			accept(w, req, "/upload")
 			return true
@@ -231,7 +220,7 @@ func TestHostilePush(t *testing.T) {
 		{"manifest to another host", "/upload", "https://192.0.2.1/v2/fpga/nlb/manifests/1.0", "192.0.2.1: found a token server or an upload in another domain"},
 		{"manifest without TLS", "/upload", "http://example.com/v2/fpga/nlb/manifests/1.0", "example.com: found http, want https"},
 	} {
-		reg := newRegistry(t, described(good), good)
+		reg := newRegistry(t)
 		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
 			if req.URL.Path == "/v2/fpga/nlb/manifests/1.0" && test.manifest != "" {
 				http.Redirect(w, req, test.manifest, http.StatusTemporaryRedirect)
@@ -260,7 +249,7 @@ func TestFailingRegistry(t *testing.T) {
 		{"closed connection", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 5},
 		{"not found", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 1},
 	} {
-		reg, asked := newRegistry(t, described(good), good), 0
+		reg, asked := newRegistry(t), 0
 		reg.serve = func(w http.ResponseWriter, _ *http.Request) bool { asked++; test.answer(w); return true }
 		reg.run(t, false, func(t *testing.T, r *rig) {
 			compare.Error(t, test.name, reference, compare.ErrorOf(r.pull(t.Context())))
@@ -278,7 +267,7 @@ func TestReferences(t *testing.T) {
 		"user:password@example.com/nlb": "want REGISTRY/NAME", "https://example.com/nlb": "want REGISTRY/NAME", "example.com/nlb@sha256:12": "want REGISTRY/NAME",
 		"example.com/nlb:../1": "want REGISTRY/NAME", "example.com/nlb?x:1": "want REGISTRY/NAME",
 	} {
-		reg := newRegistry(t, described(good), good)
+		reg := newRegistry(t)
 		reg.run(t, false, func(t *testing.T, r *rig) {
 			_, err := r.pullWith(t.Context(), text, transfer.Options{})
 			if want == "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/registry/remote/auth"
 
+	"b-com.com/accelerator-device-plugin/internal/backoff"
 	"b-com.com/accelerator-device-plugin/internal/privatedir"
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/registry/transfer"
@@ -31,7 +32,7 @@ const installed = bits.Interface + "/" + bits.AFU + ".gbs"
 // A pull installs the bitstream, and does nothing the second time. It replaces another file only with force.
 func TestPull(t *testing.T) {
 	for _, plain := range []bool{false, true} {
-		newRegistry(t, described(good), good).run(t, plain, func(t *testing.T, r *rig) {
+		newRegistry(t).run(t, plain, func(t *testing.T, r *rig) {
 			p, err := r.pull(t.Context())
 			compare.NoError(t, "pull", err)
 			compare.Equal(t, "path", filepath.Join(r.store, installed), p.Path)
@@ -58,7 +59,7 @@ func TestPull(t *testing.T) {
 // A connection that is cut at any point is continued from there, with and without support for ranges.
 func TestPullContinues(t *testing.T) {
 	for _, ranges := range []bool{true, false} {
-		reg, cuts := newRegistry(t, described(good), good), 0
+		reg, cuts := newRegistry(t), 0
 		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
 			if !strings.Contains(req.URL.Path, "/blobs/") || cuts == 10 {
 				return false
@@ -84,16 +85,12 @@ func TestPullContinues(t *testing.T) {
 
 // half serves the first half of a file, and then calls then.
 func half(then func(r *http.Request)) func(http.ResponseWriter, *http.Request) bool {
-	return func(w http.ResponseWriter, req *http.Request) bool {
-		if !strings.Contains(req.URL.Path, "/blobs/") {
-			return false
-		}
+	return blobs(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(good)))
 		w.Write(good[:len(good)/2])
 		w.(http.Flusher).Flush()
 		then(req)
-		return true
-	}
+	})
 }
 
 // An interrupted pull is continued by the next one. If its file is damaged, the next pull starts again.
@@ -103,7 +100,7 @@ func TestPullInterrupted(t *testing.T) {
 		"zeros":  func(text []byte) []byte { clear(text[100:]); return text },
 		"longer": func(text []byte) []byte { return append(text, good...) },
 	} {
-		reg := newRegistry(t, described(good), good)
+		reg := newRegistry(t)
 		reg.run(t, true, func(t *testing.T, r *rig) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -131,7 +128,7 @@ func TestPullGone(t *testing.T) {
 		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, &net.OpError{Op: "proxyconnect", Err: syscall.ECONNREFUSED},
 		errors.New("Bad Gateway"), // of net/http, if a proxy refuses CONNECT
 	} {
-		reg := newRegistry(t, described(good), good)
+		reg := newRegistry(t)
 		reg.run(t, true, func(t *testing.T, r *rig) {
 			gone := false
 			r.DialWith(func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -155,7 +152,7 @@ func TestPullGone(t *testing.T) {
 
 // A pull that is interrupted while it installs does not download the file again.
 func TestInstallInterrupted(t *testing.T) {
-	reg := newRegistry(t, described(good), good)
+	reg := newRegistry(t)
 	reg.run(t, true, func(t *testing.T, r *rig) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -197,7 +194,7 @@ func TestPullRangeLies(t *testing.T) {
 		{"another file", http.StatusOK, "", make([]byte, len(good)), "file: found digest sha256:"},
 		{"no such range", http.StatusRequestedRangeNotSatisfiable, "", nil, "the registry answers 416"},
 	} {
-		reg := newRegistry(t, described(good), good)
+		reg := newRegistry(t)
 		reg.serve = half(func(*http.Request) {
 			reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
 				w.Header().Set("Content-Range", test.header)
@@ -243,7 +240,7 @@ func TestPullStalls(t *testing.T) {
 			return true
 		}, false},
 	} {
-		reg := newRegistry(t, described(good), good)
+		reg := newRegistry(t)
 		reg.serve = test.serve
 		reg.run(t, true, func(t *testing.T, r *rig) {
 			r.Credential = auth.StaticCredential("example.com", auth.Credential{RefreshToken: "secret"})
@@ -260,23 +257,17 @@ func TestPullStalls(t *testing.T) {
 
 // A slow registry does not count as stalled. --timeout ends the pull.
 func TestPullDrips(t *testing.T) {
-	reg := newRegistry(t, described(good), good)
-	reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
-		if !strings.Contains(req.URL.Path, "/blobs/") {
-			return false
-		}
+	reg := newRegistry(t)
+	reg.serve = blobs(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(good)))
 		for i := range good {
 			w.Write(good[i : i+1])
 			w.(http.Flusher).Flush()
-			select {
-			case <-time.After(29 * time.Second):
-			case <-req.Context().Done():
-				return true
+			if !backoff.Wait(req.Context(), 29*time.Second) {
+				return
 			}
 		}
-		return true
-	}
+	})
 	reg.run(t, true, func(t *testing.T, r *rig) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, fmt.Errorf("not done after 1h (--timeout)"))
 		defer cancel()
@@ -287,7 +278,7 @@ func TestPullDrips(t *testing.T) {
 
 // Two pulls of one file wait for each other.
 func TestPullsAtOnce(t *testing.T) {
-	reg := newRegistry(t, described(good), good)
+	reg := newRegistry(t)
 	reg.run(t, true, func(t *testing.T, r *rig) {
 		entered, leave := make(chan struct{}), make(chan struct{})
 		reg.serve = half(func(*http.Request) { close(entered); <-leave; panic(http.ErrAbortHandler) })
@@ -322,7 +313,7 @@ func TestCredentials(t *testing.T) {
 		{"token server without TLS", `Bearer realm="http://example.com/token",service="x"`, "uses http but registry was contacted over https", []string{"example.com:443"}},
 		{"no known scheme", `Negotiate`, "the registry answers 401 Unauthorized, want credentials for example.com that allow this", []string{"example.com:443"}},
 	} {
-		reg := newRegistry(t, described(good), good)
+		reg := newRegistry(t)
 		leaked := ""
 		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
 			sent := req.Header.Get("Authorization")
@@ -375,7 +366,7 @@ func TestSameDomain(t *testing.T) {
 // A pull waits only for another pull of the same file, until its context ends. Unless it is told otherwise, it removes
 // what other pulls have left, but not if they are running. RemoveParts does the same.
 func TestParts(t *testing.T) {
-	reg := newRegistry(t, described(good), good)
+	reg := newRegistry(t)
 	reg.run(t, true, func(t *testing.T, r *rig) {
 		running, left := filepath.Join(r.store, ".pull-running.gbs"), filepath.Join(r.store, ".pull-left.gbs")
 		must.Succeed(t, os.WriteFile(left, nil, 0o600))
@@ -408,13 +399,13 @@ func TestParts(t *testing.T) {
 // A manifest that announces the file of another bitstream cannot change what the pull of this other bitstream downloads
 // at the same time.
 func TestPullsOfOneFile(t *testing.T) {
-	ours, theirs := described(good), described(good)
+	theirs := described(good)
 	theirs.AFUID = bits.OtherAFU
 	hostile := must.Value(theirs.Manifest("x"))(t)
 	forged := slices.Clone(good)
 	copy(forged[len(forged)/4:], "other bits")
 	half := len(good) / 2
-	reg := newRegistry(t, ours, good)
+	reg := newRegistry(t)
 	reg.run(t, true, func(t *testing.T, r *rig) {
 		entered, leave := make(chan struct{}), make(chan struct{})
 		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
@@ -458,7 +449,7 @@ func TestPullsOfOneFile(t *testing.T) {
 
 // Resolve returns what the manifest announces, and downloads nothing. A pull by its digest gets the same.
 func TestResolve(t *testing.T) {
-	reg := newRegistry(t, described(good), good)
+	reg := newRegistry(t)
 	reg.run(t, true, func(t *testing.T, r *rig) {
 		ref := must.Value(transfer.ParseReference(reference))(t)
 		d, manifest, err := r.Resolve(t.Context(), ref)

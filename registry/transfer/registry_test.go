@@ -57,9 +57,9 @@ type registry struct {
 	asked  []string // requests for the file: their ranges
 }
 
-// newRegistry returns a registry with a manifest for the file.
-func newRegistry(t *testing.T, d artifact.Description, file []byte) *registry {
-	return &registry{manifest: must.Value(d.Manifest("nlb.gbs"))(t), file: file}
+// newRegistry returns a registry with good.
+func newRegistry(t *testing.T) *registry {
+	return &registry{manifest: must.Value(described(good).Manifest("nlb.gbs"))(t), file: good}
 }
 
 func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -87,6 +87,17 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.ServeContent(w, req, "", time.Time{}, bytes.NewReader(content))
 	default:
 		http.NotFound(w, req)
+	}
+}
+
+// blobs answers requests for files with serve, and no other requests.
+func blobs(serve http.HandlerFunc) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, req *http.Request) bool {
+		file := strings.Contains(req.URL.Path, "/blobs/")
+		if file {
+			serve(w, req)
+		}
+		return file
 	}
 }
 

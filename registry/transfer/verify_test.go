@@ -114,18 +114,12 @@ func TestSignature(t *testing.T) {
 		}, "mismatched digest"},
 		{"no payload", "", ours.pem, func(r *registry) {
 			r.sign(t, ours, 0)
-			r.serve = func(w http.ResponseWriter, req *http.Request) bool {
-				missing := strings.Contains(req.URL.Path, "/blobs/")
-				if missing {
-					http.NotFound(w, req)
-				}
-				return missing
-			}
+			r.serve = blobs(http.NotFound)
 		}, signature.Simple + ": found none with digest sha256:"},
 		{"no JSON", "", ours.pem, func(r *registry) { r.signature = []byte("[") }, "manifest of a signature: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			reg := newRegistry(t, described(good), good)
+			reg := newRegistry(t)
 			test.sign(reg)
 			reg.run(t, false, func(t *testing.T, r *rig) {
 				if test.policy != "" {
@@ -168,7 +162,7 @@ func TestCosign(t *testing.T) {
 		{"another key", "-", other, "by another key"},
 		{"another key, simple signing", "sha256-????????????????????????????????????????????????????????????????", other, "by another key"},
 	} {
-		reg := newRegistry(t, described(good), good)
+		reg := newRegistry(t)
 		reg.serve = func(w http.ResponseWriter, req *http.Request) bool {
 			name := path.Base(req.URL.Path)
 			if hidden, _ := path.Match(test.hidden, name); hidden {
@@ -203,7 +197,7 @@ func TestCosign(t *testing.T) {
 // Whoever can write to the file with the keys could choose the signers.
 func TestSignersRefused(t *testing.T) {
 	ours := newSigner(t)
-	reg := newRegistry(t, described(good), good)
+	reg := newRegistry(t)
 	reg.sign(t, ours, 0)
 	reg.run(t, false, func(t *testing.T, r *rig) {
 		path := filepath.Join(r.store, "signers.pem")

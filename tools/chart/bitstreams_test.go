@@ -3,6 +3,7 @@ package chart_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,10 +26,8 @@ type classes []*resourcev1.DeviceClass
 func (c classes) List() ([]*resourcev1.DeviceClass, error) { return c, nil }
 
 func (c classes) Get(name string) (*resourcev1.DeviceClass, error) {
-	for _, class := range c {
-		if class.Name == name {
-			return class, nil
-		}
+	if i := slices.IndexFunc(c, func(class *resourcev1.DeviceClass) bool { return class.Name == name }); i >= 0 {
+		return c[i], nil
 	}
 	return nil, fmt.Errorf("no class %s", name)
 }
@@ -37,12 +36,7 @@ func (c classes) Get(name string) (*resourcev1.DeviceClass, error) {
 // loaded. Several claims can have the same bitstream, but none gets a bitstream instead of a card, or a card on a node
 // without the bitstream.
 func TestBitstreams(t *testing.T) {
-	var ofChart classes
-	for _, o := range objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-programming.yaml"))) {
-		if class, ok := o.(*resourcev1.DeviceClass); ok {
-			ofChart = append(ofChart, class)
-		}
-	}
+	ofChart := classes(every[*resourcev1.DeviceClass](objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-programming.yaml")))))
 	block := regexp.MustCompile("(?s)\n```yaml\n([^`]*bitstream\\." + driver + "[^`]*)```").FindStringSubmatch(read(t, "../../docs/dra.md"))
 	if block == nil {
 		t.Fatal("docs/dra.md: found no claim for a bitstream")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -55,9 +56,8 @@ func TestNodeFeatureRule(t *testing.T) {
 		}
 	}
 	strict(t, plugin.rendered(t, "nodeFeatureDiscovery: {rule: true}"), "NodeFeatureRule", &object)
-	if object.APIVersion != "nfd.k8s-sigs.io/v1alpha1" || object.Namespace != "" {
-		t.Errorf("apiVersion %s, namespace %q", object.APIVersion, object.Namespace)
-	}
+	compare.Equal(t, "apiVersion", "nfd.k8s-sigs.io/v1alpha1", object.APIVersion)
+	compare.Equal(t, "namespace", "", object.Namespace)
 	id := regexp.MustCompile(`^[0-9a-f]{4}$`)
 	page := read(t, plugin.docs)
 	names := map[string]bool{}
@@ -82,9 +82,7 @@ func TestNodeFeatureRule(t *testing.T) {
 			t.Errorf("%s: matches every node", rule.Name)
 		}
 		for _, term := range terms {
-			_, vendor := term.MatchExpressions["vendor"]
-			_, device := term.MatchExpressions["device"]
-			if term.Feature != "pci.device" || !vendor || !device {
+			if term.Feature != "pci.device" || term.MatchExpressions["vendor"].Op == "" || term.MatchExpressions["device"].Op == "" {
 				t.Errorf("%s: %+v, want pci.device with vendor and device", rule.Name, term)
 			}
 			for attribute, e := range term.MatchExpressions {
@@ -120,30 +118,18 @@ func TestSecurityContextConstraints(t *testing.T) {
 		rendered := plugin.rendered(t, values)
 		var got constraints
 		strict(t, rendered, "SecurityContextConstraints", &got)
-		for _, o := range objects(t, rendered) {
-			d, ok := o.(*appsv1.DaemonSet)
-			if !ok {
-				continue
-			}
-			pod := d.Spec.Template.Spec
-			for _, v := range pod.Volumes {
-				kind := map[bool]string{v.HostPath != nil: "hostPath", v.ConfigMap != nil: "configMap", v.EmptyDir != nil: "emptyDir", v.Projected != nil: "projected"}[true]
-				if !slices.Contains(got.Volumes, kind) {
-					t.Errorf("volume %s: found kind %q, want one of %q", v.Name, kind, got.Volumes)
-				}
-			}
-			if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-				t.Errorf("seccomp %v, want the only allowed profile", pod.SecurityContext.SeccompProfile)
-			}
-			if want := "system:serviceaccount:" + space + ":" + pod.ServiceAccountName; !slices.Equal(got.Users, []string{want}) {
-				t.Errorf("users %q, want only %s", got.Users, want)
+		pod := only[*appsv1.DaemonSet](t, objects(t, rendered)).Spec.Template.Spec
+		for _, v := range pod.Volumes {
+			kind := map[bool]string{v.HostPath != nil: "hostPath", v.ConfigMap != nil: "configMap", v.EmptyDir != nil: "emptyDir", v.Projected != nil: "projected"}[true]
+			if !slices.Contains(got.Volumes, kind) {
+				t.Errorf("volume %s: found kind %q, want one of %q", v.Name, kind, got.Volumes)
 			}
 		}
-		no := false
-		got.Users = nil
+		// TestLeastPrivilege checks that the pod has the only allowed seccomp profile.
 		want := constraints{
-			TypeMeta: got.TypeMeta, ObjectMeta: got.ObjectMeta, AllowHostDirVolumePlugin: true, ReadOnlyRootFilesystem: true, AllowPrivilegeEscalation: &no,
+			TypeMeta: got.TypeMeta, ObjectMeta: got.ObjectMeta, AllowHostDirVolumePlugin: true, ReadOnlyRootFilesystem: true, AllowPrivilegeEscalation: new(false),
 			RequiredDropCapabilities: []corev1.Capability{"ALL"}, Volumes: got.Volumes, SeccompProfiles: []string{"runtime/default"}, Groups: []string{},
+			Users:          []string{"system:serviceaccount:" + space + ":" + pod.ServiceAccountName},
 			SELinuxContext: strategy{"RunAsAny"}, RunAsUser: strategy{"RunAsAny"}, SupplementalGroups: strategy{"RunAsAny"}, FSGroup: strategy{"RunAsAny"},
 		}
 		compare.Values(t, "constraints", want, got)
@@ -164,10 +150,8 @@ func TestChartMetadata(t *testing.T) {
 			t.Errorf("found %+v, want an icon and maintainers", meta)
 		}
 		for key, text := range meta.Annotations {
-			var value any
-			if err := yaml.Unmarshal([]byte(text), &value); err != nil || !strings.HasPrefix(key, "artifacthub.io/") {
-				t.Errorf("annotation %s: %v", key, err)
-			}
+			compare.Contains(t, "annotation", "artifacthub.io/", key)
+			compare.NoError(t, key, yaml.Unmarshal([]byte(text), new(any)))
 		}
 		type crd struct{ Kind, Version, Name string }
 		var annotated []struct {
@@ -179,13 +163,10 @@ func TestChartMetadata(t *testing.T) {
 		for _, a := range annotated {
 			got = append(got, a.crd)
 		}
-		files := must.Value(filepath.Glob(c.dir + "/files/crds/*.yaml"))(t)
-		for _, file := range files {
+		for _, file := range must.Value(filepath.Glob(c.dir + "/files/crds/*.yaml"))(t) {
 			d := only[*apiextensionsv1.CustomResourceDefinition](t, objects(t, read(t, file)))
 			want = append(want, crd{d.Spec.Names.Kind, d.Spec.Versions[0].Name, d.Name})
 		}
-		slices.SortFunc(got, func(a, b crd) int { return strings.Compare(a.Name, b.Name) })
-		slices.SortFunc(want, func(a, b crd) int { return strings.Compare(a.Name, b.Name) })
-		compare.Values(t, "CRDs", want, got)
+		compare.Values(t, "CRDs", want, got, cmpopts.SortSlices(func(a, b crd) bool { return a.Name < b.Name }))
 	})
 }

@@ -12,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -20,36 +19,23 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
-// The chart refuses the condition for versions of Kubernetes that cannot limit the permission for it.
-func TestKubeVersionOfCondition(t *testing.T) {
-	for kubernetes, accepted := range map[string]bool{"1.26.0": false, "v1.29.9-gke.1": false, "1.30.0": true, "v1.37.1": true} {
-		_, err := plugin.render(t, "nodeCondition: {enabled: true}", "--kube-version", kubernetes)
-		if err != nil && !strings.Contains(err.Error(), "nodeCondition.enabled: found true with Kubernetes") || (err == nil) != accepted {
-			t.Errorf("version %s: error %v, want it accepted: %t", kubernetes, err, accepted)
-		}
-	}
-}
-
 // A chart never grants the permission to patch the status of nodes without a policy that limits it.
 func TestConditionHasPolicy(t *testing.T) {
-	for _, c := range []chart{plugin, operator} {
+	charts(t, func(t *testing.T, c chart) {
 		c.sets(t, func(t *testing.T, _, manifests string) {
-			right, policies := false, 0
-			for _, o := range objects(t, manifests) {
-				switch o := o.(type) {
-				case *rbacv1.ClusterRole:
-					right = right || slices.ContainsFunc(o.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "nodes/status") })
-				case *admissionregistrationv1.ValidatingAdmissionPolicy:
-					if slices.Contains(o.Spec.MatchConstraints.ResourceRules[0].Resources, "nodes/status") {
-						policies++
-					}
+			all, policies := objects(t, manifests), 0
+			for _, p := range every[*admissionregistrationv1.ValidatingAdmissionPolicy](all) {
+				if slices.Contains(p.Spec.MatchConstraints.ResourceRules[0].Resources, "nodes/status") {
+					policies++
 				}
 			}
-			if right != (policies == 1) || policies > 1 {
+			if right := slices.ContainsFunc(every[*rbacv1.ClusterRole](all), func(role *rbacv1.ClusterRole) bool {
+				return slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "nodes/status") })
+			}); right != (policies == 1) || policies > 1 {
 				t.Errorf("right to patch the status of nodes: %t, with %d policies", right, policies)
 			}
 		})
-	}
+	})
 }
 
 // Evaluated by the API server's package, both policies let a pod change only the condition of its own node.
@@ -111,24 +97,7 @@ func TestConditionPolicy(t *testing.T) {
 		"operator":               {operator, "devicePlugins: {enabled: true}", "accelerators-fpga-accelerator-operator-conditions", "system:serviceaccount:accelerators:fpga-accelerator-operator"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var policy *admissionregistrationv1.ValidatingAdmissionPolicy
-			var binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
-			for _, o := range objects(t, c.rendered(t, c.values)) {
-				switch o := o.(type) {
-				case *admissionregistrationv1.ValidatingAdmissionPolicy:
-					if o.Name == c.policy {
-						policy = o
-					}
-				case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
-					if o.Spec.PolicyName == c.policy {
-						binding = o
-					}
-				}
-			}
-			if policy == nil || binding == nil || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) ||
-				binding.Spec.MatchResources != nil || *policy.Spec.FailurePolicy != admissionregistrationv1.Fail {
-				t.Fatalf("policy %+v, binding %+v, want that they deny everywhere", policy, binding)
-			}
+			policy, binding := policyNamed(t, objects(t, c.rendered(t, c.values)), c.policy)
 			// The plugins of the operator stay when it is uninstalled.
 			var annotations map[string]string
 			if c.dir == operator.dir {
@@ -151,7 +120,7 @@ func TestConditionPolicy(t *testing.T) {
 			for _, tt := range []struct {
 				name        string
 				user        user.Info
-				old, object *corev1.Node
+				old, object runtime.Object
 				want        string // in the message; "": admitted
 			}{
 				{"unchanged", token("here"), was, was, ""},
@@ -191,24 +160,9 @@ func TestConditionPolicy(t *testing.T) {
 				{"another account of the namespace", &user.DefaultInfo{Name: "system:serviceaccount:accelerators:node-controller"}, was, node("here", func(n *corev1.Node) { n.Status.Conditions = nil }), ""},
 			} {
 				t.Run(tt.name, func(t *testing.T) {
-					// Which of the two forms is evaluated depends on the version of the API server.
-					for _, form := range []func(*corev1.Node) runtime.Object{func(n *corev1.Node) runtime.Object { return n }, nodeAsUnstructured} {
-						object := form(tt.object)
-						text := refusals(t, evaluator, corev1.SchemeGroupVersion.WithKind("Node"), corev1.SchemeGroupVersion.WithResource("nodes"), "status", object, form(tt.old), tt.user)
-						if (text == "") != (tt.want == "") || !strings.Contains(text, tt.want) {
-							t.Errorf("%T: %q, want %q", object, text, tt.want)
-						}
-					}
+					refuses(t, evaluator, "status", tt.object, tt.old, tt.user, tt.want)
 				})
 			}
 		})
 	}
-}
-
-func nodeAsUnstructured(n *corev1.Node) runtime.Object {
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(n)
-	if err != nil {
-		panic(err)
-	}
-	return &unstructured.Unstructured{Object: object}
 }

@@ -25,7 +25,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
 	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
@@ -50,23 +49,9 @@ func isDRA(values string) bool { return strings.HasPrefix(values, "api: dra\n") 
 // oldest is the oldest version of Kubernetes for the driver.
 var oldest = version.MajorMinor(1, 34)
 
-// The chart refuses bitstreams for versions of Kubernetes in which only one claim could have a bitstream, and without
-// programming.
-func TestKubeVersionOfBitstreams(t *testing.T) {
-	for values, want := range map[string]string{
-		"programming: {enabled: true}":  "dra.publishBitstreams: found true with Kubernetes v1.35.9, want 1.36 or newer",
-		"programming: {enabled: false}": "dra.publishBitstreams: found true without programming.enabled",
-	} {
-		if _, err := plugin.render(t, "api: dra\ndra: {publishBitstreams: true}\n"+values, "--kube-version", "1.35.9"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %q", values, err, want)
-		}
-	}
-}
-
 // The notes mention the taints only for versions of Kubernetes in which they are off by default.
 func TestNotesOfDRA(t *testing.T) {
-	c, err := loader.LoadDir(plugin.dir)
-	must.Succeed(t, err)
+	c := must.Value(loader.LoadDir(plugin.dir))(t)
 	for kubernetes, off := range map[string]bool{"v1.34.0": true, "v1.35.9": true, "v1.36.0": false, "v1.36.2-gke.1": false, "v1.37.1": false} {
 		kubeVersion := must.Value(common.ParseKubeVersion(kubernetes))(t)
 		options := common.ReleaseOptions{Name: release, Namespace: space, Revision: 1, IsInstall: true}
@@ -83,9 +68,7 @@ func TestNotesOfDRA(t *testing.T) {
 func TestNotesOfFinishClaims(t *testing.T) {
 	for _, set := range []string{"dra.finishClaims=true", "dra.finishClaims=false"} {
 		out := must.Value(helm("install", release, plugin.dir, "--namespace", space, "--set", set, "--dry-run=client"))(t)
-		if shown := strings.Contains(out, "kubectl get resourceclaims"); shown != (set == "dra.finishClaims=true") {
-			t.Errorf("%s: notes with the command for claims: %t\n%s", set, shown, out)
-		}
+		compare.Equal(t, set+": notes with the command for claims", set == "dra.finishClaims=true", strings.Contains(out, "kubectl get resourceclaims"))
 	}
 }
 
@@ -94,9 +77,8 @@ func TestNotesOfFinishClaims(t *testing.T) {
 func TestLongestPath(t *testing.T) {
 	pod := only[*appsv1.DaemonSet](t, objects(t, plugin.rendered(t, "api: dra\nkubelet: {rootDir: /"+strings.Repeat("a", 30)+"}"))).Spec.Template.Spec
 	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "plugin" })
-	if socket := pod.Volumes[i].HostPath.Path + "/dra-01234567-89ab-cdef-0123-456789abcdef.sock"; len(socket) != 107 {
-		t.Errorf("%s: %d characters, want 107", socket, len(socket))
-	}
+	socket := pod.Volumes[i].HostPath.Path + "/dra-01234567-89ab-cdef-0123-456789abcdef.sock"
+	compare.Equal(t, "characters in "+socket, 107, len(socket))
 }
 
 // With finishClaims, the chart contains the same objects of the device plugin as without it, except for the
@@ -114,7 +96,7 @@ func TestFinishClaims(t *testing.T) {
 		}
 		got, want, dra := of("dra.finishClaims=true"), of("api=devicePlugin"), of("api=dra")
 		const daemonSet = "*v1.DaemonSet fpga-accelerator-device-plugin"
-		policy := "*v1.NetworkPolicy fpga-accelerator-device-plugin"
+		const policy = "*v1.NetworkPolicy fpga-accelerator-device-plugin"
 		selector := &got[policy].(*networkingv1.NetworkPolicy).Spec.PodSelector
 		for _, labels := range []map[string]string{
 			got[daemonSet].(*appsv1.DaemonSet).Spec.Template.Labels, dra[daemonSet+"-dra"].(*appsv1.DaemonSet).Spec.Template.Labels,
@@ -127,7 +109,7 @@ func TestFinishClaims(t *testing.T) {
 		want[policy].(*networkingv1.NetworkPolicy).Spec.PodSelector = *selector
 		want[policy].(*networkingv1.NetworkPolicy).Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}
 		for name, o := range dra {
-			if ofConfig(o) { // for new claims, which the driver refuses
+			if strings.HasSuffix(name, "-config") { // for new claims, which the driver refuses
 				continue
 			}
 			switch o := o.(type) {
@@ -149,34 +131,16 @@ func TestFinishClaims(t *testing.T) {
 			}
 		}
 		compare.Values(t, values+": objects", want, got)
-		for _, name := range []string{daemonSet, daemonSet + "-dra"} {
-			other := map[string]string{daemonSet: daemonSet + "-dra", daemonSet + "-dra": daemonSet}[name]
+		for name, other := range map[string]string{daemonSet: daemonSet + "-dra", daemonSet + "-dra": daemonSet} {
 			s, err := metav1.LabelSelectorAsSelector(got[name].(*appsv1.DaemonSet).Spec.Selector)
 			if err != nil || s.Matches(k8slabels.Set(got[other].(*appsv1.DaemonSet).Spec.Template.Labels)) {
 				t.Errorf("%s: error %v, selects the pods of %s", name, err, other)
 			}
 		}
 	}
-	for values, want := range map[string]string{
-		"{config: {mode: pool}}":                                     "config.mode: found pool with dra.finishClaims",
-		"{kubelet: {rootDir: /a2345678901234567890123456789012345}}": "want at most 31 with dra.finishClaims",
-	} {
-		if _, err := plugin.render(t, values, "--set", "dra.finishClaims=true"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %q", values, err, want)
-		}
-	}
 	if plugin.rendered(t, "api: dra") != plugin.rendered(t, "{api: dra, dra: {finishClaims: true}}") {
 		t.Error("finishClaims has an effect with api: dra, want none")
 	}
-}
-
-// With the device plugin, the chart has no object of Dynamic Resource Allocation.
-func TestNoDRA(t *testing.T) {
-	plugin.sets(t, func(t *testing.T, values, manifests string) {
-		if found := regexp.MustCompile(`resource\.k8s\.io`).MatchString(manifests); found != isDRA(values) {
-			t.Errorf("objects of Dynamic Resource Allocation: %t, want %t", found, isDRA(values))
-		}
-	})
 }
 
 // claimed checks that the container of a pod claims one device of the class with the template.
@@ -234,17 +198,12 @@ func TestDocumentedSelectors(t *testing.T) {
 	bare := dracel.Device{Driver: driver, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{busID: {StringValue: &otherBus}}}
 	for file, count := range map[string]int{"../../docs/dra.md": 9, "../../docs/dra-reference.md": 1, "../../docs/which-way.md": 1, "../../deploy/examples/claim.yaml": 2} {
 		found := regexp.MustCompile(`expression: ('[^']+'|[^'\n]+)`).FindAllStringSubmatch(read(t, file), -1)
-		if len(found) != count {
-			t.Errorf("%s: found %d expressions, want %d", file, len(found), count)
-		}
+		compare.Equal(t, file+": expressions", count, len(found))
 		for _, f := range found {
 			expression := strings.Trim(f[1], "'")
-			if !selected(t, expression, wanted) {
-				t.Errorf("%s: %s: does not select %v", file, expression, wanted)
-			}
-			if got, want := selected(t, expression, bare), strings.Contains(expression, "degraded") || strings.Contains(expression, "bitstream"); got != want {
-				t.Errorf("%s: %s: selects %v: %t, want %t", file, expression, bare, got, want)
-			}
+			compare.Equal(t, file+": "+expression+": selects the device", true, selected(t, expression, wanted))
+			want := strings.Contains(expression, "degraded") || strings.Contains(expression, "bitstream")
+			compare.Equal(t, file+": "+expression+": selects a device with the fewest attributes", want, selected(t, expression, bare))
 		}
 	}
 }
@@ -275,15 +234,11 @@ func TestDocumentedClaims(t *testing.T) {
 				part = &resourcev1.ExactDeviceRequest{}
 			}
 			if part != nil {
-				if err := yaml.UnmarshalStrict([]byte(example), part); err != nil {
-					t.Errorf("%s: %v:\n%s", page, err, example)
-				}
+				compare.NoError(t, page+":\n"+example, yaml.UnmarshalStrict([]byte(example), part))
 			}
 			found++
 		}
-		if found != want {
-			t.Errorf("%s: found %d examples, want %d", page, found, want)
-		}
+		compare.Equal(t, page+": examples", want, found)
 	}
 }
 
@@ -310,24 +265,13 @@ func TestDeviceClasses(t *testing.T) {
 	}
 	got := map[string][]string{}     // names of the devices, by the class
 	resources := map[string]string{} // extended resources, by the class
-	for _, class := range objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-everything.yaml"))) {
-		class, ok := class.(*resourcev1.DeviceClass)
-		if !ok {
-			continue
-		}
+	for _, class := range every[*resourcev1.DeviceClass](objects(t, plugin.rendered(t, read(t, plugin.data+"/dra-everything.yaml")))) {
 		if class.Spec.ExtendedResourceName != nil {
 			resources[class.Name] = *class.Spec.ExtendedResourceName
 		}
 		for name, device := range devices {
-			matches := true
-			for _, selector := range class.Spec.Selectors {
-				matches = matches && selected(t, selector.CEL.Expression, device)
-				// The scheduler stops at the first selector that does not match.
-				if !matches {
-					break
-				}
-			}
-			if matches {
+			// The scheduler stops at the first selector that does not match.
+			if !slices.ContainsFunc(class.Spec.Selectors, func(s resourcev1.DeviceSelector) bool { return !selected(t, s.CEL.Expression, device) }) {
 				got[class.Name] = append(got[class.Name], name)
 			}
 		}
@@ -344,11 +288,7 @@ func TestDeviceClasses(t *testing.T) {
 		driver: "b-com.com/accelerator", "nlb.example.com": "example.com/nlb", "u250.example.com": "amd.com/Xilinx_u250-xdma__201830.2____-1561465320",
 	}
 	compare.Values(t, "extended resources of the classes", wantResources, resources)
-	for _, o := range objects(t, plugin.rendered(t, "api: dra\ndra: {deviceClass: false}")) {
-		if class, ok := o.(*resourcev1.DeviceClass); ok {
-			t.Errorf("class %s with deviceClass: false", class.Name)
-		}
-	}
+	compare.Empty(t, "classes with deviceClass: false", every[*resourcev1.DeviceClass](objects(t, plugin.rendered(t, "api: dra\ndra: {deviceClass: false}"))))
 }
 
 // expression implements NamedExpressionAccessor of the compiler.
@@ -394,38 +334,33 @@ func validator(t *testing.T, policy *admissionregistrationv1.ValidatingAdmission
 	return validating.NewValidator(compile(validations), matcher, compile(nil), compile(messages), policy.Spec.FailurePolicy, nil)
 }
 
-// onlyPolicy returns the only policy of the objects. Its binding must make it deny everywhere.
-func onlyPolicy(t *testing.T, all []runtime.Object) *admissionregistrationv1.ValidatingAdmissionPolicy {
+// policyNamed returns the policy with a name and its binding, which must make it deny everywhere.
+func policyNamed(t *testing.T, all []runtime.Object, name string) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	t.Helper()
+	all = slices.DeleteFunc(all, func(o runtime.Object) bool { return o.(metav1.Object).GetName() != name })
 	policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](t, all)
 	binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, all)
-	if binding.Spec.PolicyName != policy.Name || !slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}) || binding.Spec.MatchResources != nil {
-		t.Errorf("binding %+v of policy %s, want it to deny everywhere", binding.Spec, policy.Name)
+	compare.Values(t, "binding", admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+	}, binding.Spec)
+	compare.Equal(t, "failurePolicy", admissionregistrationv1.Fail, *policy.Spec.FailurePolicy)
+	if match := policy.Spec.MatchConstraints.MatchPolicy; match != nil { // the default is Equivalent
+		compare.Equal(t, "matchPolicy", admissionregistrationv1.Equivalent, *match)
 	}
-	if *policy.Spec.FailurePolicy != admissionregistrationv1.Fail || *policy.Spec.MatchConstraints.MatchPolicy != admissionregistrationv1.Equivalent {
-		t.Errorf("%+v, want failurePolicy Fail and matchPolicy Equivalent", policy.Spec)
-	}
-	return policy
-}
-
-// ofConfig reports whether an object belongs to the policy for configurations.
-func ofConfig(o runtime.Object) bool {
-	return strings.HasSuffix(o.(metav1.Object).GetName(), "-config")
+	return policy, binding
 }
 
 // The oldest API server can compile the policy for configurations. The results of the policy are tested with a real API
 // server, in dra/claims.
 func TestConfigPolicy(t *testing.T) {
-	all := slices.DeleteFunc(objects(t, plugin.rendered(t, "api: dra")), func(o runtime.Object) bool { return !ofConfig(o) })
-	policy := onlyPolicy(t, all)
+	policy, _ := policyNamed(t, objects(t, plugin.rendered(t, "api: dra")), "accelerators-fpga-accelerator-device-plugin-config")
 	validator(t, policy, oldest)
 }
 
 // Evaluated by the API server's package, the policy lets the driver change only ResourceSlices of the
 // node of its token.
 func TestPolicy(t *testing.T) {
-	all := slices.DeleteFunc(objects(t, plugin.rendered(t, "api: dra")), ofConfig)
-	policy := onlyPolicy(t, all)
+	policy, _ := policyNamed(t, objects(t, plugin.rendered(t, "api: dra")), "accelerators-fpga-accelerator-device-plugin")
 	rule := admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE", "DELETE"},
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"resource.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"resourceslices"}},
@@ -455,7 +390,7 @@ func TestPolicy(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		user        user.Info
-		old, object *resourcev1.ResourceSlice
+		old, object runtime.Object
 		want        string // in the message; "": admitted
 	}{
 		{"create", token(account, "here"), nil, here, ""},
@@ -480,28 +415,33 @@ func TestPolicy(t *testing.T) {
 		{"another account", token("system:serviceaccount:gpu:fpga-accelerator-device-plugin"), nil, foreign, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			gvk, gvr := resourcev1.SchemeGroupVersion.WithKind("ResourceSlice"), resourcev1.SchemeGroupVersion.WithResource("resourceslices")
-			// Which of the two forms is evaluated depends on the version of the API server.
-			for _, form := range []func(*resourcev1.ResourceSlice) runtime.Object{asTyped, asUnstructured} {
-				object := form(tt.object)
-				text := refusals(t, evaluator, gvk, gvr, "", object, form(tt.old), tt.user)
-				if (text == "") != (tt.want == "") || !strings.Contains(text, tt.want) {
-					t.Errorf("%T: %q, want %q", object, text, tt.want)
-				}
-			}
+			refuses(t, evaluator, "", tt.object, tt.old, tt.user, tt.want)
 		})
 	}
 }
 
-// refusals returns the messages with which a policy refuses a change; "": it admits the change.
-func refusals(t *testing.T, policy validating.Validator, gvk runtimeschema.GroupVersionKind, gvr runtimeschema.GroupVersionResource, subresource string, object, old runtime.Object, by user.Info) string {
+// refuses checks that a policy refuses a change with a message, or admits it if want is "". Which of the two forms of an
+// object is evaluated depends on the version of the API server.
+func refuses(t *testing.T, policy validating.Validator, subresource string, object, old runtime.Object, by user.Info, want string) {
 	t.Helper()
-	operation := admission.Update
+	for _, form := range [][]runtime.Object{{object, old}, {asUnstructured(t, object), asUnstructured(t, old)}} {
+		text := refusals(t, policy, subresource, form[0], form[1], by)
+		compare.Equal(t, "admitted", want == "", text == "")
+		compare.Contains(t, "messages", want, text)
+	}
+}
+
+// refusals returns the messages with which a policy refuses a change; "": it admits the change.
+func refusals(t *testing.T, policy validating.Validator, subresource string, object, old runtime.Object, by user.Info) string {
+	t.Helper()
+	operation, changed := admission.Update, object
 	if old == nil {
 		operation = admission.Create
 	} else if object == nil {
-		operation = admission.Delete
+		operation, changed = admission.Delete, old
 	}
+	gvk := changed.GetObjectKind().GroupVersionKind()
+	gvr, _ := meta.UnsafeGuessKindToResource(gvk)
 	record := admission.NewAttributesRecord(object, old, gvk, "", "a", gvr, subresource, operation, nil, false, by)
 	attributes := &admission.VersionedAttributes{Attributes: record, VersionedKind: gvk}
 	if object != nil {
@@ -522,20 +462,9 @@ func refusals(t *testing.T, policy validating.Validator, gvk runtimeschema.Group
 	return strings.Join(slices.Sorted(maps.Keys(messages)), "; ")
 }
 
-func asTyped(s *resourcev1.ResourceSlice) runtime.Object {
-	if s == nil {
+func asUnstructured(t *testing.T, o runtime.Object) runtime.Object {
+	if o == nil {
 		return nil
 	}
-	return s
-}
-
-func asUnstructured(s *resourcev1.ResourceSlice) runtime.Object {
-	if s == nil {
-		return nil
-	}
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
-	if err != nil {
-		panic(err)
-	}
-	return &unstructured.Unstructured{Object: object}
+	return &unstructured.Unstructured{Object: must.Value(runtime.DefaultUnstructuredConverter.ToUnstructured(o))(t)}
 }

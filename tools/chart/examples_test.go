@@ -1,10 +1,7 @@
 package chart_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"b-com.com/accelerator-device-plugin/internal/privatedir"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -32,32 +31,19 @@ func decodeExample(t *testing.T, name string, to ...any) {
 		t.Fatalf("%s: %d documents, want %d", name, len(documents), len(to))
 	}
 	for i, d := range documents {
-		if err := yaml.UnmarshalStrict([]byte(d), to[i]); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-	}
-}
-
-// The examples select the condition that the chart makes by default.
-func TestDefaultCondition(t *testing.T) {
-	var values struct{ NodeCondition struct{ Type string } }
-	if err := yaml.Unmarshal([]byte(read(t, plugin.dir+"/values.yaml")), &values); err != nil || values.NodeCondition.Type != conditionType {
-		t.Errorf("nodeCondition.type %q, %v, want %s", values.NodeCondition.Type, err, conditionType)
+		must.Succeed(t, yaml.UnmarshalStrict([]byte(d), to[i]))
 	}
 }
 
 // The pods of the documents are ones that the API server takes, and mount only volumes that they have.
 func TestDocumentedPods(t *testing.T) {
 	for page, want := range map[string]string{"programming.md": "loopback", "bitstreams.md": "own-bitstream"} {
-		text := read(t, "../../docs/"+page)
-		block := regexp.MustCompile("(?s)\n( *)```yaml\n((?: *#[^\n]*\n)? *apiVersion: v1\n *kind: Pod\n.*?\n) *```").FindStringSubmatch(text)
+		block := regexp.MustCompile("(?s)\n( *)```yaml\n((?: *#[^\n]*\n)? *apiVersion: v1\n *kind: Pod\n.*?\n) *```").FindStringSubmatch(read(t, "../../docs/"+page))
 		if block == nil {
 			t.Fatalf("%s: found no pod, want %s", page, want)
 		}
 		pod := only[*corev1.Pod](t, objects(t, strings.ReplaceAll("\n"+block[2], "\n"+block[1], "\n")))
-		if pod.Name != want {
-			t.Errorf("%s: found pod %s, want %s", page, pod.Name, want)
-		}
+		compare.Equal(t, page+": pod", want, pod.Name)
 		for _, mount := range pod.Spec.Containers[0].VolumeMounts {
 			if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name && v.Image != nil && v.Image.Reference != "" }) {
 				t.Errorf("%s: pod %s: found no image volume %s", page, pod.Name, mount.Name)
@@ -87,22 +73,13 @@ func TestNodeProblemDetectorExample(t *testing.T) {
 			Args                                   []string
 		}
 	}
-	d := json.NewDecoder(strings.NewReader(configMap.Data["fpga-monitor.json"]))
-	d.DisallowUnknownFields()
-	must.Succeed(t, d.Decode(&config))
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		t.Errorf("found more than one object: %v", err)
-	}
+	must.Succeed(t, privatedir.DecodeJSON([]byte(configMap.Data["fpga-monitor.json"]), &config))
 	if config.Plugin != "custom" || len(config.Rules) != 1 || len(config.Conditions) != 1 {
 		t.Fatalf("%+v, want the plugin custom with one condition and one rule", config)
 	}
 	rule, of := config.Rules[0], map[string]time.Duration{}
 	for name, text := range map[string]string{"interval": config.PluginConfig.Interval, "timeout": config.PluginConfig.Timeout, "rule": rule.Timeout} {
-		duration, err := time.ParseDuration(text)
-		if err != nil {
-			t.Error(err)
-		}
-		of[name] = duration
+		of[name] = must.Value(time.ParseDuration(text))(t)
 	}
 	// The command waits for the daemon for 10 s.
 	if of["rule"] > of["timeout"] || of["rule"] <= 10*time.Second || of["interval"] <= of["timeout"] {
@@ -192,8 +169,7 @@ func TestNVSentinelExample(t *testing.T) {
 	if issues.Err() != nil {
 		t.Fatal(issues.Err())
 	}
-	program, err := env.Program(ast)
-	must.Succeed(t, err)
+	program := must.Value(env.Program(ast))(t)
 	for status, want := range map[string]bool{
 		`{}`: false,
 		`{"conditions":[{"type":"Ready","status":"False"}]}`:                                                  false,
@@ -202,7 +178,7 @@ func TestNVSentinelExample(t *testing.T) {
 		`{"conditions":[{"type":"Ready","status":"True"},{"type":"` + conditionType + `","status":"False"}]}`: true,
 	} {
 		var object map[string]any
-		must.Succeed(t, json.NewDecoder(bytes.NewBufferString(`{"status":`+status+`}`)).Decode(&object))
+		must.Succeed(t, json.Unmarshal([]byte(`{"status":`+status+`}`), &object))
 		got, _, err := program.Eval(map[string]any{"resource": object})
 		if err != nil || got.Value() != want {
 			t.Errorf("%s: %v, %v, want %t", status, got, err, want)

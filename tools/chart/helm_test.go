@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,14 +53,12 @@ func TestMain(m *testing.M) {
 	build.Stderr = os.Stderr
 	path, err := build.Output()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "go tool -n helm:", err)
-		os.Exit(1)
+		log.Fatalln("go tool -n helm:", err)
 	}
 	helmPath = strings.TrimSpace(string(path))
 	home, err := os.MkdirTemp("", "helm")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		log.Fatalln(err)
 	}
 	// Helm must not use the plugins, repositories or cluster of the user who runs the test.
 	for _, name := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
@@ -93,14 +92,12 @@ func (c chart) render(t *testing.T, values string, args ...string) (string, erro
 // rendered returns the output of render, which must not fail.
 func (c chart) rendered(t *testing.T, values string, args ...string) string {
 	t.Helper()
-	out := must.Value(c.render(t, values, args...))(t)
-	return out
+	return must.Value(c.render(t, values, args...))(t)
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	data := must.Value(os.ReadFile(path))(t)
-	return string(data)
+	return string(must.Value(os.ReadFile(path))(t))
 }
 
 func write(t *testing.T, path, text string) {

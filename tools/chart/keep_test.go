@@ -1,12 +1,10 @@
 package chart_test
 
 import (
-	"os"
-	"path/filepath"
+	"maps"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -51,9 +49,11 @@ imagePullSecrets: [{name: registry}]
 `
 
 func TestKeepGolden(t *testing.T) {
-	for name, values := range map[string]string{"keep": kept, "keep-everything": everythingKept} {
-		golden(t, filepath.Join(plugin.data, name+".golden"), plugin.rendered(t, values, "--show-only", "templates/bitstreams.yaml"))
+	of := func(values string) string {
+		return without(t, plugin.rendered(t, values, "--show-only", "templates/bitstreams.yaml"))
 	}
+	golden(t, plugin.data+"/keep.golden", of(kept))
+	golden(t, plugin.data+"/keep-everything.golden.diff", difference(of(kept), of(everythingKept)))
 }
 
 // keeper returns the objects of the bitstreams.
@@ -71,21 +71,14 @@ func TestKeepApart(t *testing.T) {
 		without := plugin.rendered(t, values, "--skip-tests")
 		of := func(manifests string) map[string]bool {
 			all := map[string]bool{}
-			for document := range strings.SplitSeq(manifests, "---\n") {
+			for document := range strings.SplitSeq("---\n"+manifests, "---\n") {
 				all[strings.TrimSpace(document)] = true
 			}
 			return all
 		}
-		rest := of(with)
-		for document := range of(own) {
-			delete(rest, document)
-		}
-		rest[""] = true
 		want := of(without)
-		want[""] = true
-		if diff := cmp.Diff(want, rest); diff != "" {
-			t.Errorf("%s: other objects (-without +with bitstreams):\n%s", values, diff)
-		}
+		maps.Copy(want, of(own))
+		compare.Values(t, values+": objects with bitstreams", want, of(with))
 	}
 }
 
@@ -93,13 +86,9 @@ func TestKeepApart(t *testing.T) {
 func TestKeepListReplacesNoPod(t *testing.T) {
 	before := only[*appsv1.DaemonSet](t, keeper(t, kept))
 	after := only[*appsv1.DaemonSet](t, keeper(t, strings.ReplaceAll(kept, "]", ", registry.example.com/fpga/vadd:2]")))
-	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("DaemonSet (-before +after):\n%s", diff)
-	}
-	list := only[*corev1.ConfigMap](t, keeper(t, everythingKept)).Data
-	if want := "registry.example.com/fpga/nlb:1.0\nregistry.example.com:5000/fpga/vadd\n"; list["references.txt"] != want {
-		t.Errorf("list: found %q, want %q", list["references.txt"], want)
-	}
+	compare.Values(t, "DaemonSet", before, after)
+	list := only[*corev1.ConfigMap](t, keeper(t, everythingKept)).Data["references.txt"]
+	compare.Equal(t, "list", "registry.example.com/fpga/nlb:1.0\nregistry.example.com:5000/fpga/vadd\n", list)
 }
 
 // The pod can write only to the store. It has no privileges, no capabilities and no host network, and it has a token
@@ -108,7 +97,6 @@ func TestKeepLeastPrivilege(t *testing.T) {
 	for values, token := range map[string]bool{kept: false, everythingKept: true} {
 		all := keeper(t, values)
 		pod := only[*appsv1.DaemonSet](t, all).Spec.Template.Spec
-		no, yes := false, true
 		root := int64(0)
 		if len(pod.InitContainers) != 0 || len(pod.Containers) != 1 || pod.HostNetwork || pod.HostPID || pod.HostIPC || *pod.AutomountServiceAccountToken != token {
 			t.Errorf("found %d init containers, %d containers, hostNetwork %v, hostPID %v, hostIPC %v, token %v, want one container and token %v",
@@ -117,12 +105,7 @@ func TestKeepLeastPrivilege(t *testing.T) {
 		want := &corev1.PodSecurityContext{RunAsUser: &root, RunAsGroup: &root, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
 		compare.Values(t, "security context of the pod", want, pod.SecurityContext)
 		c := pod.Containers[0]
-		got := c.SecurityContext.DeepCopy()
-		got.SELinuxOptions = nil
-		if diff := cmp.Diff(&corev1.SecurityContext{Privileged: &no, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
-			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}, got); diff != "" {
-			t.Errorf("security context (-want +got):\n%s", diff)
-		}
+		unprivileged(t, c)
 		var writable []string
 		for _, m := range c.VolumeMounts {
 			if !m.ReadOnly {
@@ -171,10 +154,7 @@ func TestKeepSelectors(t *testing.T) {
 func TestKeepImage(t *testing.T) {
 	c := only[*appsv1.DaemonSet](t, keeper(t, kept)).Spec.Template.Spec.Containers[0]
 	name, _, _ := strings.Cut(c.Image, ":")
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil || !strings.Contains(string(makefile), "$(call IMAGE,"+name+")") {
-		t.Errorf("Makefile: error %v, found no image %s", err, name)
-	}
+	compare.Contains(t, "Makefile", "$(call IMAGE,"+name+")", read(t, "../../Makefile"))
 	if c.Command[0] != "/usr/bin/"+name || c.Command[1] != "keep" || c.ImagePullPolicy != corev1.PullNever {
 		t.Errorf("found command %q and pull policy %s, want /usr/bin/%s keep, and Never without a registry", c.Command, c.ImagePullPolicy, name)
 	}

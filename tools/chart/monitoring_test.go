@@ -3,16 +3,17 @@ package chart_test
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -22,26 +23,34 @@ var files = map[string]int{"files/alerts.yaml": 2, "files/dashboard.json": 4}
 // crds matches a document with a CRD.
 var crds = regexp.MustCompile(`(?ms)^(# Source: [^\n]*/crds\.yaml\n).*?(^---\n|\z)`)
 
-// without replaces the contents of files and CRDs by their paths, so that golden files stay readable.
+// comments matches a comment. The chart's output has none in the text of a ConfigMap.
+var comments = regexp.MustCompile(`(?m)^ *#( .*)?\n`)
+
+// without replaces the contents of files and CRDs by their paths, and removes comments, so that golden files stay readable.
 func without(t *testing.T, manifests string) string {
 	for file, width := range files {
 		indent := strings.Repeat(" ", width)
 		text := indent + strings.ReplaceAll(strings.TrimSuffix(read(t, plugin.dir+"/"+file), "\n"), "\n", "\n"+indent)
 		manifests = strings.ReplaceAll(manifests, text, indent+"("+file+")")
 	}
-	return crds.ReplaceAllString(manifests, "${1}(a file of files/crds)\n$2")
+	manifests = crds.ReplaceAllString(manifests, "${1}(a file of files/crds)\n$2")
+	return comments.ReplaceAllStringFunc(manifests, func(line string) string {
+		if strings.HasPrefix(line, "# Source: ") {
+			return line
+		}
+		return ""
+	})
 }
 
 // configMap returns the ConfigMap that has the key.
 func configMap(t *testing.T, all []runtime.Object, key string) *corev1.ConfigMap {
 	t.Helper()
-	for _, o := range all {
-		if c, ok := o.(*corev1.ConfigMap); ok && c.Data[key] != "" {
-			return c
-		}
+	found := every[*corev1.ConfigMap](all)
+	i := slices.IndexFunc(found, func(c *corev1.ConfigMap) bool { return c.Data[key] != "" })
+	if i < 0 {
+		t.Fatalf("no ConfigMap has %s", key)
 	}
-	t.Fatalf("no ConfigMap has %s", key)
-	return nil
+	return found[i]
 }
 
 const monitored = "podMonitor: {enabled: true}\nprometheusRule: {enabled: true}\ndashboard: {enabled: true}\n"
@@ -51,9 +60,7 @@ func TestPrometheusRule(t *testing.T) {
 	var want monitoringv1.PrometheusRuleSpec
 	must.Succeed(t, yaml.UnmarshalStrict([]byte(read(t, "../../deploy/prometheus/alerts.yaml")), &want))
 	got := only[*monitoringv1.PrometheusRule](t, objects(t, plugin.rendered(t, monitored)))
-	if diff := cmp.Diff(want, got.Spec); diff != "" {
-		t.Errorf("rules (-file +object):\n%s", diff)
-	}
+	compare.Values(t, "rules", want, got.Spec)
 	got = only[*monitoringv1.PrometheusRule](t, objects(t, plugin.rendered(t, monitored, "--set", "prometheusRule.docsURL=https://wiki.example.com/docs/")))
 	for _, group := range got.Spec.Groups {
 		for _, rule := range group.Rules {
@@ -66,20 +73,15 @@ func TestPrometheusRule(t *testing.T) {
 			}
 		}
 	}
-	if text := got.Spec.Groups[0].Rules[0].Annotations["summary"]; !strings.Contains(text, "{{ $labels.device }}") {
-		t.Errorf("summary %q, want {{ $labels.device }} in it", text)
-	}
+	compare.Contains(t, "summary", "{{ $labels.device }}", got.Spec.Groups[0].Rules[0].Annotations["summary"])
 }
 
 func TestDashboard(t *testing.T) {
 	got := configMap(t, objects(t, plugin.rendered(t, monitored)), "accelerator-device-plugin.json")
 	want := strings.TrimSuffix(read(t, "../../deploy/grafana/dashboard.json"), "\n")
-	if diff := cmp.Diff(want, got.Data["accelerator-device-plugin.json"]); diff != "" {
-		t.Errorf("dashboard (-file +object):\n%s", diff)
-	}
-	if !json.Valid([]byte(got.Data["accelerator-device-plugin.json"])) || got.Labels["grafana_dashboard"] != "1" {
-		t.Errorf("labels %v, or invalid JSON; want the label grafana_dashboard=1", got.Labels)
-	}
+	compare.Equal(t, "dashboard", want, got.Data["accelerator-device-plugin.json"])
+	compare.Equal(t, "valid JSON", true, json.Valid([]byte(want)))
+	compare.Equal(t, "label grafana_dashboard", "1", got.Labels["grafana_dashboard"])
 }
 
 // Only scrapers can connect, and without scrapers no peer.

@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -34,9 +36,7 @@ var decoder = func() runtime.Decoder {
 		appsv1.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme,
 		resourcev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme, cmv1.AddToScheme, monitoringv1.AddToScheme,
 	} {
-		if err := add(scheme); err != nil {
-			panic(err)
-		}
+		utilruntime.Must(add(scheme))
 	}
 	// The region of the operator's helm test has no type here. The e2e tests create it.
 	scheme.AddKnownTypeWithName(apischema.GroupVersionKind{Group: "fpga.intel.com", Version: "v2", Kind: "FpgaRegion"}, &unstructured.Unstructured{})
@@ -50,18 +50,16 @@ var decoder = func() runtime.Decoder {
 func objects(t *testing.T, manifests string) []runtime.Object {
 	t.Helper()
 	var all []runtime.Object
-	for documents := utilyaml.NewDocumentDecoder(io.NopCloser(strings.NewReader(manifests))); ; {
-		buffer := make([]byte, 1<<20)
-		n, err := documents.Read(buffer)
+	for documents := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests))); ; {
+		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			return all
 		}
 		must.Succeed(t, err)
-		document := strings.TrimSpace(string(buffer[:n]))
-		if document == "" || document == "---" {
+		if text := strings.TrimSpace(string(document)); text == "" || text == "---" {
 			continue
 		}
-		object, _, err := decoder.Decode([]byte(document), nil, nil)
+		object, _, err := decoder.Decode(document, nil, nil)
 		if err != nil {
 			t.Fatalf("the API server would refuse the object: %v\n%s", err, document)
 		}
@@ -69,15 +67,20 @@ func objects(t *testing.T, manifests string) []runtime.Object {
 	}
 }
 
-// only returns the object of type T. There must be exactly one.
-func only[T runtime.Object](t *testing.T, all []runtime.Object) T {
-	t.Helper()
-	var found []T
+// every returns the objects of type T.
+func every[T runtime.Object](all []runtime.Object) (found []T) {
 	for _, o := range all {
 		if o, ok := o.(T); ok {
 			found = append(found, o)
 		}
 	}
+	return found
+}
+
+// only returns the object of type T. There must be exactly one.
+func only[T runtime.Object](t *testing.T, all []runtime.Object) T {
+	t.Helper()
+	found := every[T](all)
 	if len(found) != 1 {
 		t.Fatalf("%d objects of type %T, want 1", len(found), *new(T))
 	}

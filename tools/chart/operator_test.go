@@ -10,14 +10,12 @@ import (
 
 	"github.com/google/cel-go/cel"
 	celtypes "github.com/google/cel-go/common/types"
-	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
@@ -108,13 +106,9 @@ func TestOperatorIsRestricted(t *testing.T) {
 			t.Errorf("pod: %s", r.ForbiddenDetail())
 		}
 		for _, c := range spec.Containers {
-			if !*c.SecurityContext.ReadOnlyRootFilesystem {
-				t.Errorf("%s: writable root file system", c.Name)
-			}
+			compare.Equal(t, c.Name+": readOnlyRootFilesystem", true, *c.SecurityContext.ReadOnlyRootFilesystem)
 		}
-		if *spec.EnableServiceLinks {
-			t.Error("the pod gets the variables of all Services, want enableServiceLinks: false")
-		}
+		compare.Equal(t, "enableServiceLinks", false, *spec.EnableServiceLinks) // else it gets the variables of all Services
 	}
 	operator.sets(t, func(t *testing.T, values, manifests string) {
 		all := objects(t, manifests)
@@ -127,24 +121,15 @@ func TestOperatorIsRestricted(t *testing.T) {
 		}
 		for _, c := range template.Spec.Containers {
 			for _, m := range c.VolumeMounts {
-				if !m.ReadOnly {
-					t.Errorf("mount %s is writable", m.Name)
-				}
+				compare.Equal(t, "mount "+m.Name+" is read-only", true, m.ReadOnly)
 			}
 		}
-		tests := 0
-		for _, o := range all {
-			if pod, ok := o.(*corev1.Pod); ok {
-				tests++
-				check(t, pod.ObjectMeta, pod.Spec)
-				if *pod.Spec.AutomountServiceAccountToken {
-					t.Error("the pod of helm test has a token")
-				}
-			}
+		tests := every[*corev1.Pod](all)
+		for _, pod := range tests {
+			check(t, pod.ObjectMeta, pod.Spec)
+			compare.Equal(t, "token of helm test", false, *pod.Spec.AutomountServiceAccountToken)
 		}
-		if off := strings.Contains(values, "mappings: {enabled: false}"); (tests == 0) != off {
-			t.Errorf("%d pods of helm test with mappings off: %t", tests, off)
-		}
+		compare.Equal(t, "has no helm test", strings.Contains(values, "mappings: {enabled: false}"), len(tests) == 0)
 	})
 }
 
@@ -165,9 +150,7 @@ func TestWebhook(t *testing.T) {
 	// helm test has no pod in an excluded namespace.
 	for namespace, test := range map[string]bool{"default": true, "lab": false, space: false} {
 		out := operator.rendered(t, "webhook: {excludedNamespaces: [lab]}\ntest: {namespace: "+namespace+"}")
-		if strings.Contains(out, "helm.sh/hook: test") != test {
-			t.Errorf("test in namespace %s: want %t", namespace, test)
-		}
+		compare.Equal(t, "test in namespace "+namespace, test, strings.Contains(out, "helm.sh/hook: test"))
 	}
 }
 
@@ -183,28 +166,18 @@ func webhook(t *testing.T, values string) admissionregistrationv1.MutatingWebhoo
 // The rendered CRDs are the generated ones, and stay when the release is uninstalled.
 func TestCRDs(t *testing.T) {
 	all := objects(t, operator.rendered(t, "devicePlugins: {enabled: true}"))
-	files, err := filepath.Glob(operator.dir + "/files/crds/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no CRDs: %v", err)
+	got, want := map[string]apiextensionsv1.CustomResourceDefinitionSpec{}, map[string]apiextensionsv1.CustomResourceDefinitionSpec{}
+	for _, crd := range every[*apiextensionsv1.CustomResourceDefinition](all) {
+		got[crd.Name] = crd.Spec
+		compare.Equal(t, crd.Name+": resource-policy", "keep", crd.Annotations["helm.sh/resource-policy"])
+		compare.Equal(t, crd.Name+": instance", release, crd.Labels["app.kubernetes.io/instance"])
 	}
-	for _, file := range files {
-		want := only[*apiextensionsv1.CustomResourceDefinition](t, objects(t, read(t, file)))
-		i := slices.IndexFunc(all, func(o runtime.Object) bool {
-			crd, ok := o.(*apiextensionsv1.CustomResourceDefinition)
-			return ok && crd.Name == want.Name
-		})
-		if i < 0 {
-			t.Errorf("%s is not rendered", file)
-			continue
-		}
-		got := all[i].(*apiextensionsv1.CustomResourceDefinition)
-		if diff := cmp.Diff(want.Spec, got.Spec); diff != "" {
-			t.Errorf("%s (-file +rendered):\n%s", file, diff)
-		}
-		if got.Annotations["helm.sh/resource-policy"] != "keep" || got.Labels["app.kubernetes.io/instance"] != release {
-			t.Errorf("%s: annotations %v, labels %v", got.Name, got.Annotations, got.Labels)
-		}
+	for _, file := range must.Value(filepath.Glob(operator.dir + "/files/crds/*.yaml"))(t) {
+		crd := only[*apiextensionsv1.CustomResourceDefinition](t, objects(t, read(t, file)))
+		want[crd.Name] = crd.Spec
 	}
+	compare.Values(t, "CRDs", want, got)
+	compare.Equal(t, "has CRDs", true, len(want) > 0)
 }
 
 // condition implements ExpressionAccessor of the compiler.
@@ -218,9 +191,7 @@ func (c condition) ReturnTypes() []*cel.Type { return []*cel.Type{cel.BoolType} 
 // pods, or does not call the webhook.
 func TestMatchConditions(t *testing.T) {
 	conditions := webhook(t, "").MatchConditions
-	if len(conditions) != 1 {
-		t.Fatalf("%d conditions, want 1", len(conditions))
-	}
+	compare.Equal(t, "conditions", 1, len(conditions))
 	expressions := []admissioncel.ExpressionAccessor{condition(conditions[0].Expression)}
 	// Kubernetes 1.30 accepts new expressions only with functions that 1.29 has.
 	oldest := admissioncel.NewConditionCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, 29)))
@@ -284,11 +255,9 @@ func TestMatchConditions(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Spec: tt.spec}
-			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
-			must.Succeed(t, err)
 			gvk, gvr := corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithResource("pods")
 			// Which of the two forms is evaluated depends on the version of the API server.
-			for _, form := range []runtime.Object{pod, &unstructured.Unstructured{Object: object}} {
+			for _, form := range []runtime.Object{pod, asUnstructured(t, pod)} {
 				record := admission.NewAttributesRecord(form, nil, gvk, "lab", "", gvr, "", admission.Create, nil, false, nil)
 				attributes := &admission.VersionedAttributes{Attributes: record, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(form)}
 				request := admissioncel.CreateAdmissionRequest(record, metav1.GroupVersionResource(gvr), metav1.GroupVersionKind(gvk))
@@ -299,8 +268,6 @@ func TestMatchConditions(t *testing.T) {
 				}
 				if cost := celconfig.RuntimeCELCostBudgetMatchConditions - left; cost > celconfig.PerCallLimit/10 {
 					t.Errorf("%T: cost %d, want a tenth of %d at most", form, cost, celconfig.PerCallLimit)
-				} else {
-					t.Logf("cost %d of %d", cost, celconfig.PerCallLimit)
 				}
 			}
 		})

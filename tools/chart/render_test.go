@@ -1,6 +1,7 @@
 package chart_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -46,10 +47,17 @@ func TestLint(t *testing.T) {
 	})
 }
 
+// With the device plugin, the chart has no object of Dynamic Resource Allocation. The golden files of default and dra
+// contain only the objects of helm test, because TestManifests compares the other ones.
 func TestRender(t *testing.T) {
 	charts(t, func(t *testing.T, c chart) {
 		c.sets(t, func(t *testing.T, values, manifests string) {
 			objects(t, manifests)
+			compare.Equal(t, "objects of Dynamic Resource Allocation", isDRA(values), strings.Contains(manifests, "resource.k8s.io"))
+			if name := filepath.Base(t.Name()); c == plugin && (name == "default" || name == "dra") {
+				golden(t, filepath.Join(c.data, name+".golden"), without(t, manifests[strings.Index(manifests, "# Source: accelerator-device-plugin/templates/tests/"):]))
+				return
+			}
 			c.golden(t, values, ".golden", func(set string) string { return without(t, c.rendered(t, read(t, set+".yaml"))) })
 		})
 	})
@@ -130,16 +138,9 @@ func TestLeastPrivilege(t *testing.T) {
 		if pod.HostNetwork || pod.HostPID || pod.HostIPC {
 			t.Error("the pod uses the network, PID or IPC namespace of the host")
 		}
-		no, yes := false, true
-		compare.Values(t, "enableServiceLinks, hostUsers", []*bool{&no, &yes}, []*bool{pod.EnableServiceLinks, pod.HostUsers})
-		want := &corev1.SecurityContext{
-			Privileged: &no, AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
-			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		}
+		compare.Values(t, "enableServiceLinks, hostUsers", []*bool{new(false), new(true)}, []*bool{pod.EnableServiceLinks, pod.HostUsers})
 		for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
-			got := c.SecurityContext.DeepCopy()
-			got.SELinuxOptions = nil
-			compare.Values(t, c.Name+": security context", want, got)
+			unprivileged(t, c)
 		}
 		init := 0
 		if strings.Contains(values, "programming:") {
@@ -149,21 +150,24 @@ func TestLeastPrivilege(t *testing.T) {
 			t.Fatalf("%d init containers and %d containers, want %d and 1", len(pod.InitContainers), len(pod.Containers), init)
 		}
 		for _, c := range pod.InitContainers {
-			mounts := []corev1.VolumeMount{{Name: "programming", MountPath: "/host/opt/fpga/bin"}}
-			if diff := cmp.Diff(mounts, c.VolumeMounts); diff != "" {
-				t.Errorf("mounts of %s (-want +got):\n%s", c.Name, diff)
-			}
+			compare.Values(t, "mounts of "+c.Name, []corev1.VolumeMount{{Name: "programming", MountPath: "/host/opt/fpga/bin"}}, c.VolumeMounts)
 		}
-		c := pod.Containers[0]
-		if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-			t.Errorf("seccomp profile %s", pod.SecurityContext.SeccompProfile.Type)
-		}
-		writable(t, pod, c)
+		compare.Equal(t, "seccomp profile", corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type)
+		writable(t, pod, pod.Containers[0])
 		needed := strings.Contains(values, "nodeAnnotation: true") || strings.Contains(values, "events: true") || strings.Contains(values, "nodeCondition: {enabled: true") || isDRA(values)
-		if token := *pod.AutomountServiceAccountToken; token != needed {
-			t.Errorf("automountServiceAccountToken: %t, want %t", token, needed)
-		}
+		compare.Equal(t, "automountServiceAccountToken", needed, *pod.AutomountServiceAccountToken)
 	})
+}
+
+// unprivileged checks that a container has no privileges and no capabilities.
+func unprivileged(t *testing.T, c corev1.Container) {
+	t.Helper()
+	got := c.SecurityContext.DeepCopy()
+	got.SELinuxOptions = nil
+	compare.Values(t, c.Name+": security context", &corev1.SecurityContext{
+		Privileged: new(false), AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}, got)
 }
 
 // writable checks which mounts the container can write to.
@@ -201,6 +205,7 @@ func writable(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 
 // The daemon accepts the settings of the pod, and they equal the values.
 func TestDaemonAcceptsConfig(t *testing.T) {
+	hookArgs := []string{"--store=/srv/fpga", "--sysfs-root=/var/lib/simulated/sys", "--dev-root=/var/lib/simulated/dev", "--timeout=60s"}
 	plugin.sets(t, func(t *testing.T, _, manifests string) {
 		got := daemon(t, manifests)
 		want := config.Defaults()
@@ -215,40 +220,33 @@ func TestDaemonAcceptsConfig(t *testing.T) {
 			want.HTTPAddress, want.StateDir = "", ""
 		case "programming":
 			want.Mode, want.CDIDir, want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "region", "/var/run/cdi", "/host/sys", "/var/lib/simulated/sys", "/var/lib/simulated/dev"
-			want.ProgrammingHook = "/opt/fpga/bin/accelerator-fpga"
-			want.ProgrammingHookArgs = []string{"--store=/srv/fpga", "--sysfs-root=/var/lib/simulated/sys", "--dev-root=/var/lib/simulated/dev", "--timeout=60s"}
+			want.ProgrammingHook, want.ProgrammingHookArgs = "/opt/fpga/bin/accelerator-fpga", hookArgs
 		case "events":
 			want.Events = true
 		case "condition":
 			want.NodeConditionType = "example.com/FPGAs"
 		case "dra-programming":
 			want.CDIDir, want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "/var/run/cdi", "/host/sys", "/var/lib/simulated/sys", "/var/lib/simulated/dev"
-			want.ProgrammingHook = "/opt/fpga/bin/accelerator-fpga"
-			want.ProgrammingHookArgs = []string{"--store=/srv/fpga", "--sysfs-root=/var/lib/simulated/sys", "--dev-root=/var/lib/simulated/dev", "--timeout=60s"}
+			want.ProgrammingHook, want.ProgrammingHookArgs = "/opt/fpga/bin/accelerator-fpga", hookArgs
 		case "dra":
 			want.CDIDir = "/var/run/cdi"
 		case "dra-everything":
-			want.NodeConditionType = "accelerator.b-com.com/CardsHealthy"
+			want.NodeConditionType = conditionType
 			want.Families = []string{"dfl", "vfio", "xrt", "aws"}
 			want.Mode, want.CDIDir, want.Events, want.RecoveryHold, want.StateDir = "af", "/etc/cdi", true, 20e9, ""
 			want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/sys", "/var/lib/simulated/dev"
 		case "everything":
-			want.NodeAnnotation, want.Events, want.NodeConditionType = true, true, "accelerator.b-com.com/CardsHealthy"
+			want.NodeAnnotation, want.Events, want.NodeConditionType = true, true, conditionType
 			want.Families, want.VFIOCdev, want.XRTManagement = []string{"dfl", "vfio", "xrt", "aws"}, true, true
 			want.Mode, want.CDIDir, want.HTTPAddress, want.FlapLimit, want.ResyncInterval = "af", "/var/run/cdi", ":8080", 0, 30e9
 			want.Exclude = map[string]bool{"3b:00.0": true, "0001:5e:00.0-p1": true, "10:00.0": true}
 			want.Severity = map[string]string{"port-mmio-timeout": "fatal", "power-throttled=1": "ignored"}
 			want.SysfsRoot, want.HostSysfsRoot, want.HostDevRoot = "/host/sys", "/var/lib/simulated/sys", "/var/lib/simulated/dev"
 			want.Resources = got.Resources
-			if rule := got.Resources[0].String(); rule != "example.com/nlb for pciVendor=8086 pciDevice=0010 afuId=d8424dc4a4a3c413f89e433683f9040b" {
-				t.Errorf("rule %q", rule)
-			}
-			if rule := got.Resources[1].String(); rule != "example.com/vf for pciVendor=8086 pciDevice=bccf subsystem=8086:17d4 physicalFunction=3b:00.0 virtualFunction=0 family=vfio" {
-				t.Errorf("rule %q", rule)
-			}
-			if rule := got.Resources[2].String(); rule != "example.com/u250 for vbnv=xilinx:u250:xdma:201830.2" {
-				t.Errorf("rule %q", rule)
-			}
+			rules := "[example.com/nlb for pciVendor=8086 pciDevice=0010 afuId=d8424dc4a4a3c413f89e433683f9040b " +
+				"example.com/vf for pciVendor=8086 pciDevice=bccf subsystem=8086:17d4 physicalFunction=3b:00.0 virtualFunction=0 family=vfio " +
+				"example.com/u250 for vbnv=xilinx:u250:xdma:201830.2 example.com/f2 for family=aws]"
+			compare.Equal(t, "rules", rules, fmt.Sprint(got.Resources))
 		}
 		compare.Values(t, "config", want, got)
 	})
@@ -268,23 +266,17 @@ func daemon(t *testing.T, manifests string) config.Config {
 	mounted := configMap(t, all, "config.yaml")
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, mounted.Data["config.yaml"])
-	if at := environment["ACCELERATOR_CONFIG"]; at != "/etc/accelerator-device-plugin/config.yaml" {
-		t.Errorf("ACCELERATOR_CONFIG=%q, want the mounted file", at)
-	}
+	compare.Equal(t, "ACCELERATOR_CONFIG", "/etc/accelerator-device-plugin/config.yaml", environment["ACCELERATOR_CONFIG"])
 	environment["ACCELERATOR_CONFIG"] = file
 	overrides(t, all, environment["ACCELERATOR_OVERRIDES"])
 	loader := newLoader()
-	err := loader.Load(func(name string) (string, bool) { v, ok := environment[name]; return v, ok })
-	must.Succeed(t, err)
+	must.Succeed(t, loader.Load(func(name string) (string, bool) { v, ok := environment[name]; return v, ok }))
 	mounts := make(map[string]string)
 	for _, m := range c.VolumeMounts {
 		mounts[m.Name] = m.MountPath
 	}
-	for name, path := range map[string]string{"run": filepath.Dir(loader.Config.Socket), "state": loader.Config.StateDir} {
-		if mounts[name] != path {
-			t.Errorf("mount %s at %q, want %q, which the daemon uses", name, mounts[name], path)
-		}
-	}
+	compare.Equal(t, "mount run", filepath.Dir(loader.Config.Socket), mounts["run"])
+	compare.Equal(t, "mount state", loader.Config.StateDir, mounts["state"])
 	return loader.Config
 }
 
@@ -308,18 +300,15 @@ func overrides(t *testing.T, all []runtime.Object, file string) {
 			t.Errorf("volume of the overrides: %+v", v)
 		}
 	}
-	for _, o := range all {
-		if m, ok := o.(*corev1.ConfigMap); ok && m.Name == name {
-			t.Error("Helm creates the ConfigMap of the overrides, want none")
-		}
+	if slices.ContainsFunc(every[*corev1.ConfigMap](all), func(m *corev1.ConfigMap) bool { return m.Name == name }) {
+		t.Error("Helm creates the ConfigMap of the overrides, want none")
 	}
 }
 
 // newLoader returns a loader with the daemon's families and the health rows of one of them.
 func newLoader() *config.Loader {
-	family := dfl.Family(port.PerPort)
 	v := config.Vocabulary{Families: []string{"dfl", "opae", "vfio", "xrt", "aws"}}
-	for _, row := range family.Rows() {
+	for _, row := range dfl.Family(port.PerPort).Rows() {
 		v.Rows = append(v.Rows, row.Name)
 	}
 	return config.New(v)
@@ -381,9 +370,7 @@ func TestHelmTest(t *testing.T) {
 			t.Errorf("%s: runs %q", tt.values, args)
 		}
 		for _, words := range tt.because {
-			if !strings.Contains(args[1], words) {
-				t.Errorf("%s: reason %q, want %q in it", tt.values, args[1], words)
-			}
+			compare.Contains(t, tt.values+": reason", words, args[1])
 		}
 		if *job.Spec.ActiveDeadlineSeconds != tt.deadline || *job.Spec.BackoffLimit != 0 || *job.Spec.TTLSecondsAfterFinished == 0 ||
 			job.Annotations["helm.sh/hook"] != "test" || spec.RestartPolicy != corev1.RestartPolicyNever || *spec.TerminationGracePeriodSeconds != 0 {
@@ -400,20 +387,18 @@ func TestHookAlways(t *testing.T) {
 		"programming: {always: true}": true, "nodeAnnotation: true\nprogramming: {always: false}": false,
 	} {
 		manifests := plugin.rendered(t, values, "--set", "config.mode=region", "--set", "programming.enabled=true", "--set", "config.programmingHookArgs={--timeout=60s}")
-		if got := strings.Contains(manifests, "\n    - --always\n    - --timeout=60s\n"); got != want {
-			t.Errorf("%q: --always %t, want %t:\n%s", values, got, want, manifests)
-		}
+		compare.Equal(t, values+": --always", want, strings.Contains(manifests, "\n    - --always\n    - --timeout=60s\n"))
 	}
 }
 
 // The hook refuses the cards that programming.maxTemperature names. YAML reads off without quotes as false.
 func TestHookMaxTemperature(t *testing.T) {
-	for value, want := range map[string]string{"board": "", "null": "", "85": "--max-temperature=85", "150": "--max-temperature=150", "off": "--max-temperature=off", `"off"`: "--max-temperature=off"} {
+	for value, want := range map[string]string{"board": "", "null": "", "85": "85", "150": "150", "off": "off", `"off"`: "off"} {
 		for _, api := range []string{"devicePlugin", "dra"} {
 			manifests := plugin.rendered(t, "programming: {maxTemperature: "+value+"}", "--set", "config.mode=region", "--set", "programming.enabled=true", "--set", "api="+api)
-			if got := strings.Contains(manifests, "\n    - --max-temperature="); got != (want != "") || !strings.Contains(manifests, "\n    - "+want) {
-				t.Errorf("%s, %s: want %q in the arguments of the hook:\n%s", api, value, want, manifests)
-			}
+			_, got, _ := strings.Cut(manifests, "\n    - --max-temperature=")
+			got, _, _ = strings.Cut(got, "\n")
+			compare.Equal(t, api+", "+value+": --max-temperature", want, got)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"b-com.com/accelerator-device-plugin/test/compare"
@@ -39,10 +38,8 @@ func refusal(t *testing.T, file string) string {
 	loader.Config.File = t.TempDir() + "/config.yaml"
 	write(t, loader.Config.File, file)
 	err := loader.Load(func(string) (string, bool) { return "", false })
-	if err == nil {
-		t.Fatalf("the daemon accepts %q", file)
-	}
-	return err.Error()
+	compare.Error(t, file, "", err)
+	return fmt.Sprint(err)
 }
 
 // after returns the list in an error, from a word to the end of the line.
@@ -70,10 +67,7 @@ func TestSchemaHasTheDaemonsKeys(t *testing.T) {
 		{"match", "resources: [{name: example.com/a, match: {noSuchKey: 1}}]", rule.Properties["match"]},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			want := after(refusal(t, tt.file), "want one of ")
-			if diff := cmp.Diff(want, slices.Sorted(maps.Keys(tt.schema.Properties))); diff != "" {
-				t.Errorf("keys (-daemon +schema):\n%s", diff)
-			}
+			compare.Values(t, "keys", after(refusal(t, tt.file), "want one of "), slices.Sorted(maps.Keys(tt.schema.Properties)))
 		})
 	}
 }
@@ -83,9 +77,7 @@ func TestSchemaHasTheDaemonsValues(t *testing.T) {
 	config := plugin.readSchema(t).Properties["config"]
 	check := func(t *testing.T, file string, s schema) {
 		refused := refusal(t, file)
-		if diff := cmp.Diff(after(refused, "want one of "), s.Enum); diff != "" {
-			t.Errorf("words (-daemon +schema):\n%s", diff)
-		}
+		compare.Values(t, "words", after(refused, "want one of "), s.Enum)
 		bounds := ""
 		if s.Minimum != nil && s.Maximum != nil {
 			bounds = fmt.Sprintf("want a whole number from %d to %d", *s.Minimum, *s.Maximum)
@@ -153,9 +145,7 @@ func TestSchemaHasTheValues(t *testing.T) {
 		must.Succeed(t, yaml.Unmarshal([]byte(read(t, c.dir+"/values.yaml")), &values))
 		want := append(slices.Collect(maps.Keys(values)), "global") // Helm adds it
 		slices.Sort(want)
-		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(c.readSchema(t).Properties))); diff != "" {
-			t.Errorf("keys (-values.yaml +schema):\n%s", diff)
-		}
+		compare.Values(t, "keys", want, slices.Sorted(maps.Keys(c.readSchema(t).Properties)))
 	})
 }
 
@@ -212,6 +202,9 @@ func TestRefused(t *testing.T) {
 		{"two affinities", "nodeFeatureDiscovery: {enabled: true}\nnodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]", "nodeSelectorTerms: found together with nodeFeatureDiscovery.enabled, want only one of them"},
 		{"no label", "nodeFeatureDiscovery: {enabled: true, labels: []}", "nodeFeatureDiscovery.labels: found none, want at least one"},
 		{"dra in mode pool", "api: dra\nconfig: {mode: pool}", "config.mode: found pool with api: dra, want another mode"},
+		{"finishClaims in mode pool", "dra: {finishClaims: true}\nconfig: {mode: pool}", "config.mode: found pool with dra.finishClaims"},
+		{"finishClaims below a long path", "dra: {finishClaims: true}\nkubelet: {rootDir: /a2345678901234567890123456789012345}", "want at most 31 with dra.finishClaims"},
+		{"bitstreams without programming", "api: dra\ndra: {publishBitstreams: true}", "dra.publishBitstreams: found true without programming.enabled"},
 		{"set by the chart: condition", "config: {nodeConditionType: a/B}", "config.nodeConditionType: set by the chart: want the values nodeCondition.enabled and nodeCondition.type, outside of config"},
 		{"condition of the kubelet", "nodeCondition: {type: Ready}", "at '/nodeCondition/type'"},
 		{"condition with a quotation mark", `nodeCondition: {type: "a\"b"}`, "at '/nodeCondition/type'"},
@@ -284,20 +277,14 @@ func (c chart) refuses(t *testing.T, all []refused) {
 	for _, tt := range all {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			out, err := c.render(t, tt.values)
-			if err == nil {
-				t.Fatalf("accepted:\n%s", out)
-			}
-			if !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error without %q:\n%v", tt.want, err)
-			}
+			compare.Error(t, "render", tt.want, compare.ErrorOf(c.render(t, tt.values)))
 		})
 	}
 }
 
 // Versions of Kubernetes that are too old are refused. CDI needs a kubelet that passes its devices on. The driver needs resource.k8s.io/v1. Extended resources need
-// their field, which older versions drop by default. The status of claims needs an API server that limits the permission
-// to write it.
+// their field, which older versions drop by default. The status of claims and the condition need an API server that limits
+// the permission to write them. In versions that are too old for bitstreams, only one claim could have a bitstream.
 func TestKubeVersion(t *testing.T) {
 	plugin.kubeVersions(t, "", "incompatible with Kubernetes", map[string]bool{"1.25.16": false, "1.26.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
 	operator.kubeVersions(t, "", "incompatible with Kubernetes", map[string]bool{"1.29.9": false, "1.30.0": true, "1.30.2-gke.1": true, "v1.37.1": true})
@@ -313,6 +300,9 @@ func TestKubeVersion(t *testing.T) {
 		".extendedResourceName: found b-com.com/accelerator with Kubernetes", from36)
 	plugin.kubeVersions(t, extended, "", map[string]bool{"1.30.0": true}) // with the device plugin, the value has no effect
 	plugin.kubeVersions(t, "api: dra\ndra: {claimStatus: true}", "dra.claimStatus: found true with Kubernetes", from36)
+	plugin.kubeVersions(t, "api: dra\ndra: {publishBitstreams: true}\nprogramming: {enabled: true}", "dra.publishBitstreams: found true with Kubernetes", from36)
+	plugin.kubeVersions(t, "nodeCondition: {enabled: true}", "nodeCondition.enabled: found true with Kubernetes",
+		map[string]bool{"1.26.0": false, "v1.29.9-gke.1": false, "1.30.0": true, "v1.37.1": true})
 }
 
 // kubeVersions checks which versions the chart accepts with these values. The errors contain want.

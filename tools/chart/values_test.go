@@ -44,8 +44,7 @@ func (c chart) readValues(t *testing.T) []value {
 func asJSON(t *testing.T, node *yaml.Node) string {
 	var v any
 	must.Succeed(t, node.Decode(&v))
-	text := must.Value(json.Marshal(v))(t)
-	return string(text)
+	return string(must.Value(json.Marshal(v))(t))
 }
 
 // TestTable compares the table of values in docs with values.yaml.
@@ -53,19 +52,17 @@ func TestTable(t *testing.T) { charts(t, table) }
 
 func table(t *testing.T, c chart) {
 	const begin, end = "<!-- values.yaml: `make manifests` writes this table -->\n", "<!-- end -->\n"
-	file := c.docs
-	text := read(t, file)
-	before, rest, ok := strings.Cut(text, begin)
+	before, rest, ok := strings.Cut(read(t, c.docs), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s: found no line %q, or no line %q after it", filepath.Base(file), begin, end)
+		t.Fatalf("%s: found no line %q, or no line %q after it", filepath.Base(c.docs), begin, end)
 	}
 	var table strings.Builder
 	table.WriteString("| value | default | meaning |\n|---|---|---|\n")
 	for _, v := range c.readValues(t) {
 		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.path, v.standard, v.meaning)
 	}
-	golden(t, file, before+begin+table.String()+end+after)
+	golden(t, c.docs, before+begin+table.String()+end+after)
 }
 
 // A change of any value changes the manifests.

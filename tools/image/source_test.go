@@ -12,7 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 const tree = "../.."
@@ -20,21 +21,13 @@ const tree = "../.."
 // source returns the source archive of an image with binaries of these modules.
 func source(t *testing.T, modules ...string) []byte {
 	t.Helper()
-	archive, err := Source(tree, modules, example.Version, example.Created)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return archive
+	return must.Value(Source(tree, modules, example.Version, example.Created))(t)
 }
 
 // sourceFiles returns the files of a source archive.
 func sourceFiles(t *testing.T, archive []byte) Files {
 	t.Helper()
-	r, err := gzip.NewReader(bytes.NewReader(archive))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, _ := untar(t, r)
+	files, _ := untar(t, must.Value(gzip.NewReader(bytes.NewReader(archive)))(t))
 	return files
 }
 
@@ -45,24 +38,12 @@ func TestSource(t *testing.T) {
 	files := sourceFiles(t, first)
 	const top = "accelerator-device-plugin-1.2.3-dev+abc/"
 	for _, name := range []string{"go.mod", "go.sum", "Makefile", "LICENSE", "NOTICE", "watcher/netlink_linux.go", "cmd/accelerator-device-plugin/main.go"} {
-		want, err := os.ReadFile(filepath.Join(tree, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, ok := files[top+name]; !ok || got.Mode != 0o644 || !bytes.Equal(got.Data, want) {
-			t.Errorf("%s: mode %v, %d bytes; want 0644 and %d bytes as in the tree", name, got.Mode, len(got.Data), len(want))
-		}
+		compare.Values(t, name, File{Mode: 0o644, Data: must.Value(os.ReadFile(filepath.Join(tree, name)))(t)}, files[top+name])
 	}
-	if got := string(files[top+"VERSION"].Data); got != "1.2.3-dev+abc\n" {
-		t.Errorf("VERSION: found %q, want the version of the programs", got)
-	}
-	if got := files[top+".ci/run"].Mode; got != 0o755 {
-		t.Errorf(".ci/run: mode %v, want 0755", got)
-	}
+	compare.Equal(t, "VERSION", "1.2.3-dev+abc\n", string(files[top+"VERSION"].Data))
+	compare.Equal(t, "mode of .ci/run", 0o755, files[top+".ci/run"].Mode)
 	want := File{Mode: fs.ModeSymlink | 0o777, Data: []byte("../helm/accelerator-device-plugin/files/alerts.yaml")}
-	if diff := cmp.Diff(want, files[top+"deploy/prometheus/alerts.yaml"]); diff != "" {
-		t.Errorf("link (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "link", want, files[top+"deploy/prometheus/alerts.yaml"])
 	for name := range files {
 		for _, not := range []string{"bin", "dist", ".git"} {
 			if !strings.HasPrefix(name, top) || strings.HasPrefix(name, top+not+"/") {
@@ -71,33 +52,19 @@ func TestSource(t *testing.T) {
 		}
 	}
 
-	dir, err := command(tree, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/pilebones/go-udev")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Value(command(tree, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/pilebones/go-udev"))(t)
 	root := strings.TrimSpace(string(dir))
-	paths, err := filepath.Glob(filepath.Join(root, "netlink", "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	paths := must.Value(filepath.Glob(filepath.Join(root, "netlink", "*.go")))(t)
 	paths = slices.DeleteFunc(paths, func(p string) bool { return strings.HasSuffix(p, "_test.go") })
 	if len(paths) == 0 {
 		t.Fatalf("no source of go-udev in %s", root)
 	}
 	for _, path := range append(paths, filepath.Join(root, "LICENSE")) {
 		below, _ := filepath.Rel(root, path)
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := files[top+"vendor/github.com/pilebones/go-udev/"+below].Data; !bytes.Equal(got, want) {
-			t.Errorf("go-udev: %s: %d bytes, want %d as in the module", below, len(got), len(want))
-		}
+		compare.Values(t, "go-udev: "+below, must.Value(os.ReadFile(path))(t), files[top+"vendor/github.com/pilebones/go-udev/"+below].Data)
 	}
 
-	if !bytes.Equal(first, source(t, ".")) {
-		t.Error("the same tree gives different archives")
-	}
+	compare.Equal(t, "the same tree gives the same archive", true, bytes.Equal(first, source(t, ".")))
 }
 
 // The binaries can be built from the archive alone, without network or other modules, from the same
@@ -114,9 +81,8 @@ func TestSourceBuilds(t *testing.T) {
 			want := built(t, tree, tt.module, tt.name)
 			got := built(t, filepath.Join(dir, "accelerator-device-plugin-1.2.3-dev+abc"), tt.module, tt.name,
 				"GOPROXY=off", "GOFLAGS=", "GOMODCACHE="+filepath.Join(dir, "empty"))
-			if diff := cmp.Diff(versions(want), versions(got)); diff != "" || len(want.Deps) == 0 {
-				t.Errorf("modules (-want +got):\n%s", diff)
-			}
+			compare.Values(t, "modules", versions(want), versions(got))
+			compare.Equal(t, "has modules", true, len(want.Deps) > 0)
 		})
 	}
 }
@@ -132,7 +98,5 @@ func versions(info *buildinfo.BuildInfo) (all []string) {
 // Source fails outside of a git work tree.
 func TestSourceWithoutGit(t *testing.T) {
 	t.Setenv("GIT_CEILING_DIRECTORIES", os.TempDir())
-	if _, err := Source(t.TempDir(), nil, "v1", example.Created); err == nil || !strings.Contains(err.Error(), "want a git work tree") {
-		t.Errorf("error %v, want %q in it", err, "want a git work tree")
-	}
+	compare.Error(t, "no work tree", "want a git work tree", compare.ErrorOf(Source(t.TempDir(), nil, "v1", example.Created)))
 }

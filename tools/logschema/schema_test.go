@@ -13,32 +13,21 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // compile compiles the schema, which must name draft 2020-12.
 func compile(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/logs.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../../docs/logs.schema.json"))(t)
+	document := must.Value(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource("logs.schema.json", document); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("logs.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.DraftVersion != 2020 {
-		t.Errorf("draft of the schema: found %d, want 2020", s.DraftVersion)
-	}
+	must.Succeed(t, c.AddResource("logs.schema.json", document))
+	s := must.Value(c.Compile("logs.schema.json"))(t)
+	compare.Equal(t, "draft of the schema", 2020, s.DraftVersion)
 	return s
 }
 
@@ -54,25 +43,19 @@ func validate(s *jsonschema.Schema, line []byte) error {
 // The recorded log of a whole hot-plug story conforms to the schema.
 func TestStory(t *testing.T) {
 	s := compile(t)
-	text, err := os.ReadFile("../../internal/timeline/testdata/hotplug.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Value(os.ReadFile("../../internal/timeline/testdata/hotplug.log"))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) < 30 {
 		t.Fatalf("hotplug.log: found %d lines, want at least 30", len(lines))
 	}
-	for i, line := range lines {
-		if err := validate(s, []byte(line)); err != nil {
-			t.Errorf("line %d: %v\n%s", i+1, err, line)
-		}
+	for _, line := range lines {
+		compare.NoError(t, line, validate(s, []byte(line)))
 	}
 }
 
 // sample returns a value of a field's type.
 func sample(f logevent.Field) any {
-	switch f.Key {
-	case "time":
+	if f.Key == "time" {
 		return "2026-11-21T20:56:34.463023314+01:00"
 	}
 	return map[logevent.Type]any{logevent.Text: "some text", logevent.List: []string{"one", "two"}, logevent.Whole: 7, logevent.Decimal: 0.5}[f.Type]
@@ -94,10 +77,7 @@ func TestSchemaAgreesWithCheck(t *testing.T) {
 	s := compile(t)
 	check := func(name string, line map[string]any, valid bool) {
 		t.Helper()
-		text, err := json.Marshal(line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Value(json.Marshal(line))(t)
 		if err := validate(s, text); (err == nil) != valid {
 			t.Errorf("%s: schema: got %v, want valid %v\n%s", name, err, valid, text)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/test/doccmd"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // The targets and variables of each make in the documents exist, and the patterns select something. (A test of test/bench checks ROWS.)
@@ -91,11 +92,7 @@ func stories(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string
 	for _, pattern := range []string{"/*.txt", "/*/*.txt"} {
-		found, err := filepath.Glob("../../test/kernel/" + dir + pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range found {
+		for _, path := range must.Value(filepath.Glob("../../test/kernel/" + dir + pattern))(t) {
 			names = append(names, filepath.Base(path))
 		}
 	}
@@ -111,11 +108,7 @@ func tests(t *testing.T, dir string) []string {
 // matches returns what the group of a pattern matches in files.
 func matches(t *testing.T, pattern, glob string) (names []string) {
 	t.Helper()
-	paths, err := filepath.Glob(glob)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range paths {
+	for _, path := range must.Value(filepath.Glob(glob))(t) {
 		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(read(t, path), -1) {
 			names = append(names, m[1])
 		}

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // repository makes a git repository with the Makefile and a program that prints its version.
@@ -34,22 +35,13 @@ func repository(t *testing.T) (dir string) {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
+	return string(must.Value(os.ReadFile(path))(t))
 }
 
 // write writes a file that can be run.
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755))
 }
 
 // run runs a command in a directory, without the variables of a make that runs this test.
@@ -71,11 +63,7 @@ func run(t *testing.T, dir, name string, args ...string) (output string) {
 func TestVersion(t *testing.T) {
 	dir := repository(t)
 	list := func() (names []string) {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range entries {
+		for _, e := range must.Value(os.ReadDir(dir))(t) {
 			names = append(names, e.Name())
 		}
 		return names
@@ -105,14 +93,9 @@ func TestVersion(t *testing.T) {
 		}
 		before := append(list(), "bin")
 		run(t, dir, "make", "build-plugin")
-		if diff := cmp.Diff(test.version, run(t, dir, "bin/demo")); diff != "" {
-			t.Errorf("%s: version (-want +got):\n%s", test.tags, diff)
-		}
-		after := list()
+		compare.Equal(t, test.tags, test.version, run(t, dir, "bin/demo"))
 		slices.Sort(before)
-		if diff := cmp.Diff(slices.Compact(before), after); diff != "" {
-			t.Errorf("%s: files (-want +got):\n%s", test.tags, diff)
-		}
+		compare.Values(t, test.tags+": files", slices.Compact(before), list())
 		for _, tag := range tags {
 			run(t, dir, "git", "tag", "-d", tag)
 		}
@@ -120,9 +103,7 @@ func TestVersion(t *testing.T) {
 
 	script := func(want string) {
 		t.Helper()
-		if diff := cmp.Diff(want+"\n", run(t, dir, "tools/version.sh")); diff != "" {
-			t.Errorf("version (-want +got):\n%s", diff)
-		}
+		compare.Equal(t, "version", want+"\n", run(t, dir, "tools/version.sh"))
 	}
 	write(t, filepath.Join(dir, "untracked"), "x")
 	script(between)
@@ -132,8 +113,6 @@ func TestVersion(t *testing.T) {
 	script("1.2.3+dirty")
 	// The source archive of a release may be unpacked below the work tree of another repository.
 	run(t, dir, "git", "init", "-q", "..")
-	if err := os.RemoveAll(filepath.Join(dir, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.RemoveAll(filepath.Join(dir, ".git")))
 	script("1.3.0-dev")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"flag"
 	"io"
 	"log"
@@ -20,6 +19,9 @@ import (
 	orascontent "oras.land/oras-go/v2/content"
 	orasregistry "oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // publisher is a release with the registry that publish.sh pushes it to.
@@ -30,6 +32,7 @@ type publisher struct {
 	broken  *atomic.Int32 // status with which the registry answers all writes, or 0
 	writes  *atomic.Int32 // manifests that were written
 	fails   *atomic.Int32 // requests until the registry breaks, if positive
+	env     []string      // of the script
 }
 
 func newPublisher(t *testing.T) publisher {
@@ -56,44 +59,28 @@ func newPublisher(t *testing.T) publisher {
 
 	build := exec.Command("go", "tool", "-n", "oras") // builds oras unless it is in the cache
 	build.Stderr = os.Stderr
-	oras, err := build.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	oras := must.Value(build.Output())(t)
 	bin := t.TempDir()
-	if err := os.Symlink(strings.TrimSpace(string(oras)), filepath.Join(bin, "oras")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(strings.TrimSpace(string(oras)), filepath.Join(bin, "oras")))
 	p.path = bin + ":" + os.Getenv("PATH")
 	return p
 }
 
-// run runs publish.sh from another directory, and returns its output.
-func (p publisher) run(t *testing.T, env []string, args ...string) (out string, code int) {
+// run runs publish.sh from another directory, and returns its output. It checks the exit code and parts of the output.
+func (p publisher) run(t *testing.T, args string, code int, parts ...string) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(p.release.Out, "publish.sh"), args...)
+	cmd := exec.Command(filepath.Join(p.release.Out, "publish.sh"), strings.Fields(args)...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append([]string{"PATH=" + p.path, "HOME=" + cmd.Dir, "TMPDIR=" + cmd.Dir}, env...)
-	var b bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &b, &b
-	err := cmd.Run()
+	cmd.Env = append([]string{"PATH=" + p.path, "HOME=" + cmd.Dir, "TMPDIR=" + cmd.Dir}, p.env...)
+	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
-	return b.String(), cmd.ProcessState.ExitCode()
-}
-
-// want checks the exit code and parts of the output.
-func want(t *testing.T, out string, code, wantCode int, parts ...string) {
-	t.Helper()
-	if code != wantCode {
-		t.Errorf("exit code %d, want %d:\n%s", code, wantCode, out)
-	}
+	compare.Equal(t, string(out)+"exit code", code, cmd.ProcessState.ExitCode())
 	for _, part := range parts {
-		if !strings.Contains(out, part) {
-			t.Errorf("found no %q in:\n%s", part, out)
-		}
+		compare.Contains(t, "output", part, string(out))
 	}
+	return string(out)
 }
 
 // repositories are the repositories of a release, below the registry.
@@ -105,10 +92,7 @@ func (p publisher) published(t *testing.T) {
 	t.Helper()
 	attached := map[string]int{}
 	for _, name := range repositories {
-		repository, err := remote.NewRepository(p.release.Registry + "/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		repository := must.Value(remote.NewRepository(p.release.Registry + "/" + name))(t)
 		repository.PlainHTTP = true
 		root, err := repository.Resolve(t.Context(), "1.2.3-dev_abc")
 		if err != nil {
@@ -118,23 +102,14 @@ func (p publisher) published(t *testing.T) {
 		manifests := []ocispec.Descriptor{root}
 		if root.MediaType == ocispec.MediaTypeImageIndex {
 			for _, platform := range []string{"amd64", "arm64"} {
-				m, err := oras.Resolve(t.Context(), repository, root.Digest.String(), oras.ResolveOptions{TargetPlatform: &ocispec.Platform{OS: "linux", Architecture: platform}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				m := must.Value(oras.Resolve(t.Context(), repository, root.Digest.String(), oras.ResolveOptions{TargetPlatform: &ocispec.Platform{OS: "linux", Architecture: platform}}))(t)
 				manifests = append(manifests, m)
 			}
 		}
 		for _, m := range manifests {
-			all, err := orasregistry.Referrers(t.Context(), repository, m, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			all := must.Value(orasregistry.Referrers(t.Context(), repository, m, ""))(t)
 			for _, d := range all {
-				data, err := orascontent.FetchAll(t.Context(), repository, d)
-				if err != nil {
-					t.Fatal(err)
-				}
+				data := must.Value(orascontent.FetchAll(t.Context(), repository, d))(t)
 				var m ocispec.Manifest // this registry lists the config's type as the artifact's type
 				parse(t, data, &m)
 				attached[m.ArtifactType]++
@@ -148,26 +123,19 @@ func (p publisher) published(t *testing.T) {
 
 func TestPublish(t *testing.T) {
 	p := newPublisher(t)
-	out, code := p.run(t, nil)
-	want(t, out, code, 0, "COSIGN_KEY is not set: nothing is signed", "+ oras cp", p.release.Registry+"/charts/accelerator-operator:1.2.3-dev_abc", "done: ")
+	p.run(t, "", 0, "COSIGN_KEY is not set: nothing is signed", "+ oras cp", p.release.Registry+"/charts/accelerator-operator:1.2.3-dev_abc", "done: ")
 	p.published(t)
 
 	// A second time, everything is there.
 	before := p.writes.Load()
-	out, code = p.run(t, nil)
-	want(t, out, code, 0, "done: ")
-	if again := p.writes.Load() - before; again != 6 { // the tags
-		t.Errorf("%d manifests were written, and again %d, want 6", before, again)
-	}
+	p.run(t, "", 0, "done: ")
+	compare.Equal(t, "manifests that are written again", 6, p.writes.Load()-before) // the tags
 	p.published(t)
 
 	// The contents of a tag are never replaced with other contents.
-	other := example(t)
-	other.Registry, other.Revision = p.release.Registry, strings.Repeat("9", 40)
-	made(t, other)
-	p.release = other
-	out, code = p.run(t, nil)
-	want(t, out, code, 1, "a published version is never replaced")
+	p.release.Out, p.release.Revision = t.TempDir(), strings.Repeat("9", 40)
+	made(t, p.release)
+	p.run(t, "", 1, "a published version is never replaced")
 }
 
 // A push that was interrupted at any request is completed by the next one.
@@ -175,49 +143,37 @@ func TestPublishCut(t *testing.T) {
 	p := newPublisher(t)
 	for _, n := range []int32{1, 2, 5, 9, 14, 20, 40, 80} {
 		p.fails.Store(n)
-		out, code := p.run(t, nil)
-		want(t, out, code, 1)
+		p.run(t, "", 1)
 		p.fails.Store(0)
 		p.broken.Store(0)
 	}
-	out, code := p.run(t, nil)
-	want(t, out, code, 0, "done: ")
+	p.run(t, "", 0, "done: ")
 	p.published(t)
 }
 
 func TestPublishRefusals(t *testing.T) {
 	p := newPublisher(t)
-	out, code := p.run(t, nil, "--help")
-	want(t, out, code, 0, "usage: REGISTRY=", "default: "+p.release.Registry, "of 1.2.3-dev+abc")
-	out, code = p.run(t, nil, "--hepl")
-	want(t, out, code, 2, "usage: ")
-	out, code = p.run(t, nil, "--dry-run")
-	want(t, out, code, 0, "+ oras cp")
-	if n := p.writes.Load(); n != 0 {
-		t.Errorf("--dry-run wrote %d manifests", n)
-	}
+	p.run(t, "--help", 0, "usage: REGISTRY=", "default: "+p.release.Registry, "of 1.2.3-dev+abc")
+	p.run(t, "--hepl", 2, "usage: ")
+	p.run(t, "--dry-run", 0, "+ oras cp")
+	compare.Equal(t, "manifests that --dry-run wrote", 0, p.writes.Load())
 	// If a registry does not tell what it contains, it may have another image under the tag.
 	p.broken.Store(http.StatusUnauthorized)
-	out, code = p.run(t, nil)
-	want(t, out, code, 1, "publish.sh: "+p.release.Registry+"/accelerator-device-plugin:1.2.3-dev_abc: ")
+	p.run(t, "", 1, "publish.sh: "+p.release.Registry+"/accelerator-device-plugin:1.2.3-dev_abc: ")
 	p.broken.Store(0)
 	path := p.path
 	p.path = "/usr/bin:/bin"
-	out, code = p.run(t, nil)
-	want(t, out, code, 1, "oras is not in PATH")
+	p.run(t, "", 1, "oras is not in PATH")
 	p.path = path
 	write(t, filepath.Join(p.release.Out, "accelerator-operator-1.2.3-dev+abc.tgz"), "changed")
-	out, code = p.run(t, nil)
-	want(t, out, code, 1, "accelerator-operator-1.2.3-dev+abc.tgz: FAILED", "download them again")
+	p.run(t, "", 1, "accelerator-operator-1.2.3-dev+abc.tgz: FAILED", "download them again")
 
 	p = newPublisher(t)
-	p.release.Registry = ""
-	p.release.Out = t.TempDir()
+	p.release.Registry, p.release.Out = "", t.TempDir()
 	made(t, p.release)
-	out, code = p.run(t, nil)
-	want(t, out, code, 1, "REGISTRY: found none")
-	out, code = p.run(t, []string{"REGISTRY=" + p.host + "/fpga"}) // charts for imported images can be pushed, too
-	want(t, out, code, 0, p.host+"/fpga/accelerator-operator:1.2.3-dev_abc")
+	p.run(t, "", 1, "REGISTRY: found none")
+	p.env = []string{"REGISTRY=" + p.host + "/fpga"} // charts for imported images can be pushed, too
+	p.run(t, "", 0, p.host+"/fpga/accelerator-operator:1.2.3-dev_abc")
 }
 
 // cosign is given by make test-release, which builds it.
@@ -230,31 +186,27 @@ func TestSignatures(t *testing.T) {
 	}
 	p := newPublisher(t)
 	bin, keys := t.TempDir(), t.TempDir()
-	if err := os.Symlink(*cosign, filepath.Join(bin, "cosign")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(*cosign, filepath.Join(bin, "cosign")))
 	p.path = bin + ":" + p.path
-	verifies := func(ok bool, args ...string) {
+	runs := func(ok bool, args ...string) {
 		t.Helper()
-		cmd := exec.Command(*cosign, append(args, "--key", filepath.Join(keys, "cosign.pub"), "--insecure-ignore-tlog")...)
-		cmd.Dir, cmd.Env = keys, append(os.Environ(), "HOME="+keys)
+		cmd := exec.Command(*cosign, args...)
+		cmd.Dir, cmd.Env = keys, append(os.Environ(), "HOME="+keys, "COSIGN_PASSWORD=secret")
 		if out, err := cmd.CombinedOutput(); (err == nil) != ok {
 			t.Errorf("cosign %q: error %v, want success %v: %s", args, err, ok, out)
 		}
 	}
-	for _, args := range [][]string{{"generate-key-pair"}, {"signing-config", "create", "--out", "none.json"}} {
-		cmd := exec.Command(*cosign, args...)
-		cmd.Dir, cmd.Env = keys, append(os.Environ(), "HOME="+keys, "COSIGN_PASSWORD=secret")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("cosign %q: %v: %s", args, err, out)
-		}
+	runs(true, "generate-key-pair")
+	runs(true, "signing-config", "create", "--out", "none.json")
+	verifies := func(ok bool, args ...string) {
+		t.Helper()
+		runs(ok, append(args, "--key", "cosign.pub", "--insecure-ignore-tlog")...)
 	}
-	env := []string{
+	p.env = []string{
 		"COSIGN_KEY=" + filepath.Join(keys, "cosign.key"), "COSIGN_PASSWORD=secret",
 		"COSIGN_SIGN_FLAGS=--signing-config " + filepath.Join(keys, "none.json"), "COSIGN_VERIFY_FLAGS=--insecure-ignore-tlog",
 	}
-	out, code := p.run(t, env)
-	want(t, out, code, 0, "+ cosign sign ", "+ cosign attest ", "+ cosign sign-blob ", "done: ")
+	p.run(t, "", 0, "+ cosign sign ", "+ cosign attest ", "+ cosign sign-blob ", "done: ")
 	for _, name := range repositories {
 		ref := p.release.Registry + "/" + name + ":1.2.3-dev_abc"
 		verifies(true, "verify", ref)
@@ -265,8 +217,7 @@ func TestSignatures(t *testing.T) {
 	verifies(true, "verify-blob", "--bundle", sums+".sigstore.json", sums)
 	verifies(false, "verify-blob", "--bundle", sums+".sigstore.json", filepath.Join(p.release.Out, "release-notes.md"))
 
-	out, code = p.run(t, env)
-	want(t, out, code, 0, "is signed already", "SHA256SUMS is signed already", "done: ")
+	out := p.run(t, "", 0, "is signed already", "SHA256SUMS is signed already", "done: ")
 	if strings.Contains(out, "+ cosign") {
 		t.Errorf("the second time, something was signed again:\n%s", out)
 	}

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
 	intoto "github.com/in-toto/attestation/go/v1"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -27,7 +26,8 @@ import (
 	"oras.land/oras-go/v2/content/oci"
 	"sigs.k8s.io/yaml"
 
-	"b-com.com/accelerator-device-plugin/tools/archive"
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // example is a release between releases, from the charts and the changelog of this tree.
@@ -41,28 +41,17 @@ func example(t *testing.T) Release {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 }
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Value(os.ReadFile(path))(t)
 }
 
 func parse(t *testing.T, data []byte, to any) {
 	t.Helper()
-	if err := yaml.Unmarshal(data, to); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal(data, to))
 }
 
 // made writes archives and bills of materials as make image does, with one small layer, and packs the release.
@@ -73,70 +62,29 @@ func made(t *testing.T, r Release) {
 		for _, arch := range platforms {
 			base := filepath.Join(r.Dist, fmt.Sprintf("%s_%s_%s", image.name, r.Version, arch))
 			write(t, base+".cdx.json", `{"bomFormat":"CycloneDX","image":"`+image.name+arch+`"}`)
-			dir := t.TempDir()
-			store, err := oci.New(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			push := func(mediaType, data string) ocispec.Descriptor {
-				d := content.NewDescriptorFromBytes(mediaType, []byte(data))
-				if err := store.Push(ctx, d, strings.NewReader(data)); err != nil {
-					t.Fatal(err)
-				}
-				return d
-			}
-			config := push(ocispec.MediaTypeImageConfig, `{"architecture":"`+arch+`","os":"linux","name":"`+image.name+`"}`)
-			layer := push(ocispec.MediaTypeImageLayer, "layer "+image.name+arch)
-			manifest, err := oras.PackManifest(ctx, store, oras.PackManifestVersion1_1, "", oras.PackManifestOptions{
+			l := must.Value(r.layout(ctx))(t)
+			defer os.RemoveAll(l.dir)
+			config := must.Value(l.push(ctx, ocispec.MediaTypeImageConfig, []byte(`{"architecture":"`+arch+`","os":"linux","name":"`+image.name+`"}`)))(t)
+			layer := must.Value(l.push(ctx, ocispec.MediaTypeImageLayer, []byte("layer "+image.name+arch)))(t)
+			manifest := must.Value(oras.PackManifest(ctx, l.store, oras.PackManifestVersion1_1, "", oras.PackManifestOptions{
 				ConfigDescriptor: &config, Layers: []ocispec.Descriptor{layer},
 				ManifestAnnotations: map[string]string{ocispec.AnnotationCreated: r.Created.Format(time.RFC3339)},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			manifest.Annotations = map[string]string{"io.containerd.image.name": "docker.io/library/" + image.name + ":" + r.tag()}
-			if err := store.Tag(ctx, manifest, r.tag()); err != nil {
-				t.Fatal(err)
-			}
-			files := make(archive.Files)
-			for _, name := range []string{"oci-layout", "index.json", "blobs"} {
-				err := filepath.WalkDir(filepath.Join(dir, name), func(path string, entry fs.DirEntry, err error) error {
-					if err != nil || entry.IsDir() {
-						return err
-					}
-					return files.Read(strings.TrimPrefix(path, dir+"/"), path)
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			image, err := files.Tar(r.Created)
-			if err != nil {
-				t.Fatal(err)
-			}
-			write(t, base+".tar", string(image))
+			}))(t)
+			must.Succeed(t, l.Write(ctx, manifest, "docker.io/library/"+image.name+":"+r.tag(), base+".tar"))
 		}
 	}
 	write(t, filepath.Join(r.Out, "accelerator-fpga.txt"), "a program")
 	for _, chart := range []string{"accelerator-device-plugin", "accelerator-operator"} {
-		if err := r.WriteChart(chart); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, r.WriteChart(chart))
 	}
-	if err := r.Pack(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, r.Pack(ctx))
 }
 
 // referrers returns what is attached to a manifest, by media type.
 func referrers(t *testing.T, store *oci.ReadOnlyStore, subject ocispec.Descriptor) map[string]string {
 	t.Helper()
-	all, err := store.Predecessors(t.Context(), subject)
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := make(map[string]string)
-	for _, d := range all {
+	for _, d := range must.Value(store.Predecessors(t.Context(), subject))(t) {
 		var m ocispec.Manifest
 		fetch(t, store, d, &m)
 		if m.Subject == nil {
@@ -145,64 +93,34 @@ func referrers(t *testing.T, store *oci.ReadOnlyStore, subject ocispec.Descripto
 		if len(m.Layers) != 1 || m.ArtifactType != m.Layers[0].MediaType || m.Subject.Digest != subject.Digest {
 			t.Errorf("attached to %s: found %+v", subject.Digest, m)
 		}
-		data, err := content.FetchAll(t.Context(), store, m.Layers[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		found[m.ArtifactType] = string(data)
+		found[m.ArtifactType] = string(must.Value(content.FetchAll(t.Context(), store, m.Layers[0]))(t))
 	}
 	return found
 }
 
 func fetch(t *testing.T, store *oci.ReadOnlyStore, d ocispec.Descriptor, to any) {
 	t.Helper()
-	data, err := content.FetchAll(t.Context(), store, d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, to); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(must.Value(content.FetchAll(t.Context(), store, d))(t), to))
 }
 
 func opened(t *testing.T, r Release, file string) (*oci.ReadOnlyStore, ocispec.Descriptor) {
 	t.Helper()
-	store, err := oci.NewFromTar(t.Context(), filepath.Join(r.Out, file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	root, err := store.Resolve(t.Context(), r.tag())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store, root
+	store := must.Value(oci.NewFromTar(t.Context(), filepath.Join(r.Out, file)))(t)
+	return store, must.Value(store.Resolve(t.Context(), r.tag()))(t)
 }
 
 // checkStatement checks a statement with the library of in-toto, and returns its subjects.
 func checkStatement(t *testing.T, r Release, text []byte) map[string]string {
 	t.Helper()
 	var s intoto.Statement
-	if err := protojson.Unmarshal(text, &s); err != nil {
-		t.Fatal(err)
-	}
-	predicate, err := protojson.Marshal(s.Predicate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, protojson.Unmarshal(text, &s))
 	var p provenance.Provenance
-	if err := protojson.Unmarshal(predicate, &p); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(s.Validate(), p.Validate()); err != nil || s.PredicateType != "https://slsa.dev/provenance/v1" {
-		t.Errorf("statement of type %s: %v", s.PredicateType, err)
-	}
+	must.Succeed(t, protojson.Unmarshal(must.Value(protojson.Marshal(s.Predicate))(t), &p))
+	compare.NoError(t, "statement", errors.Join(s.Validate(), p.Validate()))
+	compare.Equal(t, "type of the statement", "https://slsa.dev/provenance/v1", s.PredicateType)
 	want := map[string]any{"version": r.Version, "registry": r.Registry, "url": r.URL}
-	if diff := cmp.Diff(want, p.BuildDefinition.ExternalParameters.AsMap()); diff != "" {
-		t.Errorf("parameters (-want +got):\n%s", diff)
-	}
-	if got := p.BuildDefinition.ResolvedDependencies[0].Digest["gitCommit"]; got != r.Revision {
-		t.Errorf("commit %q, want %q", got, r.Revision)
-	}
+	compare.Values(t, "parameters", want, p.BuildDefinition.ExternalParameters.AsMap())
+	compare.Equal(t, "commit", r.Revision, p.BuildDefinition.ResolvedDependencies[0].Digest["gitCommit"])
 	subjects := make(map[string]string)
 	for _, s := range s.Subject {
 		subjects[s.Name] = s.Digest["sha256"]
@@ -222,27 +140,19 @@ func TestImages(t *testing.T) {
 		for _, m := range index.Manifests {
 			arches = append(arches, m.Platform.Architecture)
 			bill := `{"bomFormat":"CycloneDX","image":"` + image.name + m.Platform.Architecture + `"}`
-			if diff := cmp.Diff(map[string]string{"application/vnd.cyclonedx+json": bill}, referrers(t, store, m)); diff != "" {
-				t.Errorf("%s %s: attached (-want +got):\n%s", image.name, m.Platform.Architecture, diff)
-			}
+			compare.Values(t, image.name+": attached", map[string]string{"application/vnd.cyclonedx+json": bill}, referrers(t, store, m))
 			var manifest ocispec.Manifest
 			fetch(t, store, m, &manifest)
-			layer, err := content.FetchAll(t.Context(), store, manifest.Layers[0])
-			if err != nil || string(layer) != "layer "+image.name+m.Platform.Architecture {
-				t.Errorf("%s %s: layer %q, %v", image.name, m.Platform.Architecture, layer, err)
-			}
+			layer := must.Value(content.FetchAll(t.Context(), store, manifest.Layers[0]))(t)
+			compare.Equal(t, "layer", "layer "+image.name+m.Platform.Architecture, string(layer))
 		}
-		if diff := cmp.Diff([]string{"amd64", "arm64"}, arches); diff != "" {
-			t.Errorf("%s: architectures (-want +got):\n%s", image.name, diff)
-		}
-		if index.Annotations["org.opencontainers.image.version"] != r.Version || index.Annotations["org.opencontainers.image.revision"] != r.Revision {
-			t.Errorf("%s: annotations %v", image.name, index.Annotations)
-		}
+		compare.Values(t, image.name+": architectures", []string{"amd64", "arm64"}, arches)
+		compare.Equal(t, image.name+": version", r.Version, index.Annotations["org.opencontainers.image.version"])
+		compare.Equal(t, image.name+": revision", r.Revision, index.Annotations["org.opencontainers.image.revision"])
 		found := referrers(t, store, root)
+		compare.Equal(t, image.name+": statements", 1, len(found))
 		want := map[string]string{image.name: root.Digest.Encoded()}
-		if diff := cmp.Diff(want, checkStatement(t, r, []byte(found["application/vnd.in-toto+json"]))); diff != "" || len(found) != 1 {
-			t.Errorf("%s: subjects of %d statements (-want +got):\n%s", image.name, len(found), diff)
-		}
+		compare.Values(t, image.name+": subjects", want, checkStatement(t, r, []byte(found["application/vnd.in-toto+json"])))
 		// containerd imports every entry that has a name. Only the index has one.
 		var entries ocispec.Index
 		names := make(map[string]any)
@@ -252,9 +162,8 @@ func TestImages(t *testing.T) {
 				names[name] = m.Digest
 			}
 		}
-		if diff := cmp.Diff(map[string]any{"registry.example.com/fpga/" + image.name + ":1.2.3-dev_abc": root.Digest}, names); diff != "" || entries.Manifests[0].Digest != root.Digest {
-			t.Errorf("%s: names for containerd (-want +got):\n%s", image.name, diff)
-		}
+		compare.Values(t, "names for containerd", map[string]any{"registry.example.com/fpga/" + image.name + ":1.2.3-dev_abc": root.Digest}, names)
+		compare.Equal(t, image.name+": first entry", root.Digest, entries.Manifests[0].Digest)
 	}
 }
 
@@ -265,17 +174,11 @@ func TestChartArtifact(t *testing.T) {
 	store, root := opened(t, r, "accelerator-operator_1.2.3-dev+abc_chart.tar")
 	var m ocispec.Manifest
 	fetch(t, store, root, &m)
-	data, err := content.FetchAll(t.Context(), store, m.Layers[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Value(content.FetchAll(t.Context(), store, m.Layers[0]))(t)
 	if !bytes.Equal(data, read(t, filepath.Join(r.Out, "accelerator-operator-1.2.3-dev+abc.tgz"))) {
 		t.Error("the layout has another chart than the release")
 	}
-	chart, err := loader.LoadArchive(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	chart := must.Value(loader.LoadArchive(bytes.NewReader(data)))(t)
 	if m.Config.MediaType != "application/vnd.cncf.helm.config.v1+json" || m.Layers[0].MediaType != "application/vnd.cncf.helm.chart.content.v1.tar+gzip" || chart.Metadata.Version != r.Version {
 		t.Errorf("manifest %+v, version %s", m, chart.Metadata.Version)
 	}
@@ -289,13 +192,9 @@ func TestChart(t *testing.T) {
 	} {
 		r := example(t)
 		r.Registry = test.registry
-		chart, err := r.chart("accelerator-device-plugin")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if chart.Metadata.Version != r.Version || chart.Metadata.AppVersion != r.Version {
-			t.Errorf("version %s, appVersion %s", chart.Metadata.Version, chart.Metadata.AppVersion)
-		}
+		chart := must.Value(r.chart("accelerator-device-plugin"))(t)
+		compare.Equal(t, "version", r.Version, chart.Metadata.Version)
+		compare.Equal(t, "appVersion", r.Version, chart.Metadata.AppVersion)
 		var images []struct{ Name, Image string }
 		parse(t, []byte(chart.Metadata.Annotations["artifacthub.io/images"]), &images)
 		if len(images) != 3 || images[0].Image != test.image {
@@ -317,28 +216,19 @@ func TestChart(t *testing.T) {
 				parse(t, f.Data, &values)
 			}
 		}
-		if values.DRA.Image.Repository != test.name {
-			t.Errorf("repository %q, want %q", values.DRA.Image.Repository, test.name)
-		}
+		compare.Equal(t, "repository", test.name, values.DRA.Image.Repository)
 	}
 }
 
 // A release contains each image that a chart names.
 func TestImagesOfCharts(t *testing.T) {
-	released := make(map[string]bool)
-	for _, image := range images {
-		released[image.name] = true
-	}
 	for _, name := range []string{"accelerator-device-plugin", "accelerator-operator"} {
-		chart, err := example(t).chart(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		chart := must.Value(example(t).chart(name))(t)
 		var named []struct{ Name string }
 		parse(t, []byte(chart.Metadata.Annotations["artifacthub.io/images"]), &named)
 		for _, image := range named {
-			if !released[image.Name] {
-				t.Errorf("chart %s: found image %s, want one of the release: %v", name, image.Name, slices.Sorted(maps.Keys(released)))
+			if !slices.ContainsFunc(images, func(i struct{ name, description string }) bool { return i.name == image.Name }) {
+				t.Errorf("chart %s: found image %s, want one of the release", name, image.Name)
 			}
 		}
 	}
@@ -354,22 +244,15 @@ func TestSums(t *testing.T) {
 		sums[name] = hash
 	}
 	want := make(map[string]string)
-	entries, err := os.ReadDir(r.Out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
+	for _, e := range must.Value(os.ReadDir(r.Out))(t) {
 		if e.Name() != "SHA256SUMS" {
 			want[e.Name()] = sum(read(t, filepath.Join(r.Out, e.Name())))
 		}
 	}
-	if diff := cmp.Diff(want, sums); diff != "" || len(want) != 13 {
-		t.Errorf("%d files (-want +got):\n%s", len(want), diff)
-	}
+	compare.Values(t, "sums", want, sums)
+	compare.Equal(t, "files", 13, len(want))
 	delete(want, "provenance.intoto.json")
-	if diff := cmp.Diff(want, checkStatement(t, r, read(t, filepath.Join(r.Out, "provenance.intoto.json")))); diff != "" {
-		t.Errorf("subjects (-want +got):\n%s", diff)
-	}
+	compare.Values(t, "subjects", want, checkStatement(t, r, read(t, filepath.Join(r.Out, "provenance.intoto.json"))))
 }
 
 // The same commit results in the same bytes, even in another directory with files of other times.
@@ -378,24 +261,15 @@ func TestReproducible(t *testing.T) {
 	for range 3 { // a random order of two entries is found in most runs, of dozens in all
 		r := example(t)
 		tree := t.TempDir()
-		if err := os.CopyFS(filepath.Join(tree, "deploy/helm"), os.DirFS("../../deploy/helm")); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.CopyFS(filepath.Join(tree, "deploy/helm"), os.DirFS("../../deploy/helm")))
 		write(t, filepath.Join(tree, "CHANGELOG.md"), string(read(t, "../../CHANGELOG.md")))
 		at := time.Unix(int64(1_000_000_000+len(all)), 0)
-		err := filepath.WalkDir(tree, func(path string, _ fs.DirEntry, _ error) error { return os.Chtimes(path, at, at) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, filepath.WalkDir(tree, func(path string, _ fs.DirEntry, _ error) error { return os.Chtimes(path, at, at) }))
 		r.Tree = tree
 		made(t, r)
 		all = append(all, string(read(t, filepath.Join(r.Out, "SHA256SUMS"))))
 	}
-	for _, other := range all[1:] {
-		if diff := cmp.Diff(all[0], other); diff != "" {
-			t.Errorf("SHA256SUMS (-first +other):\n%s", diff)
-		}
-	}
+	compare.Values(t, "SHA256SUMS", slices.Repeat(all[:1], 3), all)
 }
 
 const changelog = `# Changelog
@@ -433,28 +307,18 @@ func TestChanges(t *testing.T) {
 		"0.2.0": {{"Fixed", []string{"A fault."}}},
 	} {
 		r.Version = version
-		got, err := r.changes()
-		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("%s: %v (-want +got):\n%s", version, err, diff)
-		}
+		compare.Values(t, version, want, must.Value(r.changes())(t))
 	}
 	r.Version = "0.3.0"
-	if _, err := r.changes(); err == nil || !strings.Contains(err.Error(), "found no heading of 0.3.0, want `## [0.3.0] - YEAR-MONTH-DAY`") {
-		t.Errorf("no heading: %v", err)
-	}
-	if got := summary(unreleased[0].Entries[0]); got != "One thing (its page)." {
-		t.Errorf("summary %q", got)
-	}
+	compare.Error(t, "no heading", "found no heading of 0.3.0, want `## [0.3.0] - YEAR-MONTH-DAY`", compare.ErrorOf(r.changes()))
+	compare.Equal(t, "summary", "One thing (its page).", summary(unreleased[0].Entries[0]))
 }
 
 // The release notes begin with what an upgrade needs.
 func TestNotes(t *testing.T) {
 	r := Release{Version: "0.3.0-rc.1", Revision: "abc", Tree: t.TempDir()}
 	write(t, filepath.Join(r.Tree, "CHANGELOG.md"), changelog)
-	got, err := r.notes([]artifact{{"charts/x", "sha256:0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Value(r.notes([]artifact{{"charts/x", "sha256:0"}}))(t)
 	var last int
 	for _, part := range []string{"# accelerator-device-plugin 0.3.0-rc.1\n", "## Upgrade notes\n\n- Do", "| `charts/x` | `sha256:0` |", "## Added\n\n- One thing"} {
 		at := strings.Index(string(got), part)
@@ -482,15 +346,11 @@ func TestCheck(t *testing.T) {
 	write(t, filepath.Join(r.Tree, "CHANGELOG.md"), changelog)
 	write(t, filepath.Join(r.Tree, "VERSION"), "0.3.0-dev\n")
 	write(t, filepath.Join(r.Tree, "tools/version.sh"), string(read(t, "../version.sh")))
-	if err := os.Chmod(filepath.Join(r.Tree, "tools/version.sh"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Chmod(filepath.Join(r.Tree, "tools/version.sh"), 0o755))
 	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 	git := func(args ...string) {
 		t.Helper()
-		if _, err := r.run("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...); err != nil {
-			t.Fatal(err)
-		}
+		must.Value(r.run("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...))(t)
 	}
 	git("init", "-q")
 	git("add", ".")
@@ -498,10 +358,7 @@ func TestCheck(t *testing.T) {
 	check := func(version, registry, url, want string) {
 		t.Helper()
 		r.Version, r.Registry, r.URL = version, registry, url
-		err := r.Check()
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s %s %s: error %v, want %q", version, registry, url, err, want)
-		}
+		compare.Outcome(t, version+" "+registry+" "+url, want, r.Check())
 	}
 	check("0.3.0-rc.1", "", "", "")
 	check("0.2.0", "localhost:5000/fpga", "https://example.com", "")
@@ -525,22 +382,11 @@ func TestCheck(t *testing.T) {
 // layoutFile returns a file of a layout.
 func layoutFile(t *testing.T, path, name string) []byte {
 	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Value(os.Open(path))(t)
 	defer file.Close()
 	for r := tar.NewReader(file); ; {
-		h, err := r.Next()
-		if err != nil {
-			t.Fatalf("%s: %s: %v", path, name, err)
-		}
-		if h.Name == name {
-			data, err := io.ReadAll(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return data
+		if must.Value(r.Next())(t).Name == name {
+			return must.Value(io.ReadAll(r))(t)
 		}
 	}
 }

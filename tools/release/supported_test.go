@@ -8,17 +8,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 // find searches the files of the tree that match a glob. It returns what the group of the pattern matches in them.
 func find(t *testing.T, glob, pattern string) (all []string) {
 	t.Helper()
-	files, err := filepath.Glob("../../" + glob)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s: found no file, error %v", glob, err)
-	}
 	unique := make(map[string]bool)
-	for _, file := range files {
+	for _, file := range must.Value(filepath.Glob("../../" + glob))(t) {
 		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(read(t, file)), -1) {
 			unique[m[1]] = true
 		}
@@ -43,7 +42,9 @@ func TestSupportedVersions(t *testing.T) {
 	listed := func(glob, pattern string) string { return strings.Join(find(t, glob, pattern), ", ") }
 	const charts = "deploy/helm/accelerator-"
 	validate := charts + "device-plugin/templates/validate.yaml"
-	for row, want := range map[string]string{
+	delete(rows, "program")
+	delete(rows, "---")
+	compare.Values(t, "rows of docs/releases.md", map[string]string{
 		"Kubernetes, for the device plugin":                          newer(charts+"device-plugin/Chart.yaml", `kubeVersion: ">= (\d+\.\d+)\.0-0"`),
 		"Kubernetes, for `nodeCondition` and `accelerator-operator`": newer(charts+"operator/Chart.yaml", `kubeVersion: ">= (\d+\.\d+)\.0-0"`),
 		"Kubernetes, for `api: dra`":                                 newer(validate, `found with Kubernetes %s, want (\d+\.\d+) or newer, which serves resource`),
@@ -52,24 +53,11 @@ func TestSupportedVersions(t *testing.T) {
 		"Linux, with the kernel's own drivers":                       listed("test/kernel/kernel.sh", `(?m)payload.* # (\d+\.\d+)$`),
 		"Helm":                                                       listed("tools/go.mod", `helm.sh/helm/v4 v(\S+)`),
 		"cert-manager":                                               listed("test/e2e/certmanager/go.mod", `cert-manager/cert-manager v(\S+)`),
-	} {
-		if got, ok := rows[row]; !ok || got != want {
-			t.Errorf("docs/releases.md: row %q: found %q, want %q", row, got, want)
-		}
-		delete(rows, row)
-	}
-	for row := range rows {
-		if row != "program" && row != "---" {
-			t.Errorf("docs/releases.md: row %q: found no check of it in this test", row)
-		}
-	}
+	}, rows)
 	condition := find(t, validate, `nodeCondition.enabled: found true with Kubernetes %s, want (\d+\.\d+) or newer`)
-	if operator := find(t, charts+"operator/Chart.yaml", `kubeVersion: ">= (\d+\.\d+)\.0-0"`); !slices.Equal(condition, operator) {
-		t.Errorf("nodeCondition needs %v and the operator %v, want one row for each in docs/releases.md", condition, operator)
-	}
-	if text := fmt.Sprint(find(t, validate, `dra.claimStatus: found true with Kubernetes %s, want (\d+\.\d+) or newer`)); text != "[1.36]" {
-		t.Errorf("claimStatus needs %s, and docs/releases.md says 1.36", text)
-	}
+	compare.Values(t, "nodeCondition, which has the row of the operator", find(t, charts+"operator/Chart.yaml", `kubeVersion: ">= (\d+\.\d+)\.0-0"`), condition)
+	claimStatus := find(t, validate, `dra.claimStatus: found true with Kubernetes %s, want (\d+\.\d+) or newer`)
+	compare.Values(t, "claimStatus, as docs/releases.md says", []string{"1.36"}, claimStatus)
 }
 
 // release-check builds with the version of Go that the page promises to fetch, which must be able to build all modules.
@@ -86,8 +74,6 @@ func TestToolchain(t *testing.T) {
 func version(t *testing.T, s string) (n int) {
 	t.Helper()
 	var major, minor, patch int
-	if _, err := fmt.Sscanf(s, "%d.%d.%d", &major, &minor, &patch); err != nil {
-		t.Fatalf("%q: %v", s, err)
-	}
+	must.Value(fmt.Sscanf(s, "%d.%d.%d", &major, &minor, &patch))(t)
 	return major*1_000_000 + minor*1000 + patch
 }
