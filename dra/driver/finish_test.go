@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // A driver that finishes claims registers only while there is no slice, writes none, refuses Prepare and serves Unprepare.
@@ -40,16 +41,16 @@ func TestFinish(t *testing.T) {
 	compare.Error(t, "Ready before the start", "", r.Ready())
 	r.start()
 	// The driver that has published the slice ends when this one is ready.
-	r.eventually("readiness beside a slice", func() bool { return r.Ready() == nil })
+	patient.Until(r, "readiness beside a slice", func() bool { return r.Ready() == nil })
 	if n := sockets(); n != 0 || r.Registered() {
 		t.Errorf("beside a slice: found %d sockets of the registry, want none", n)
 	}
 	for range 2 {
 		must.Succeed(t, slices.Delete(t.Context(), left.Name, metav1.DeleteOptions{}))
-		r.eventually("socket without a slice", func() bool { return sockets() > 0 })
+		patient.Until(r, "socket without a slice", func() bool { return sockets() > 0 })
 		compare.Error(t, "Ready before the registration", "", r.Ready())
 		kubelet := drapb.NewDRAPluginClient(r.register(true))
-		r.eventually("readiness", func() bool { return r.Ready() == nil && r.Registered() })
+		patient.Until(r, "readiness", func() bool { return r.Ready() == nil && r.Registered() })
 		prepared := must.Value(kubelet.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("new")}))(t)
 		const want = "claim default/new: this node no longer allocates devices to claims"
 		if found := prepared.Claims["new"].GetError(); !strings.HasPrefix(found, want) || strings.Contains(found, "\n") {
@@ -64,8 +65,8 @@ func TestFinish(t *testing.T) {
 		}
 		// Another driver publishes.
 		must.Succeed(t, client.Tracker().Add(left))
-		r.eventually("end of the registration", func() bool { return sockets() == 0 && !r.Registered() })
-		r.eventually("readiness beside a slice", func() bool { return r.Ready() == nil })
+		patient.Until(r, "end of the registration", func() bool { return sockets() == 0 && !r.Registered() })
+		patient.Until(r, "readiness beside a slice", func() bool { return r.Ready() == nil })
 	}
 	compare.Equal(t, "lines about refused claims", 2, r.count(logevent.ClaimRefused))
 	r.end()

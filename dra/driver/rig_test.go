@@ -2,7 +2,6 @@ package driver_test
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,13 +11,12 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
-	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"b-com.com/accelerator-device-plugin/dra/driver"
+	"b-com.com/accelerator-device-plugin/dra/test/cluster"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -141,50 +139,11 @@ func (r *rig) end() {
 	compare.NoError(r, "Run", <-r.ended)
 }
 
-// eventually waits until f returns true, for 20 s.
-func (r *rig) eventually(what string, f func() bool) {
-	r.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			r.Fatalf("found no %s in 20 s", what)
-		}
-	}
-}
-
 // count returns the number of log lines with an event.
 func (r *rig) count(event zap.Field) int { return r.logs.FilterField(event).Len() }
 
-// dial connects to a socket of the driver.
-func (r *rig) dial(path string) *grpc.ClientConn {
-	r.Helper()
-	conn := must.Value(grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		})))(r)
-	r.Cleanup(func() { conn.Close() })
-	return conn
-}
-
-// register registers the driver as a kubelet does, and returns a connection to its services.
+// register registers the driver as a kubelet does, or refuses it, and returns a connection to its services.
 func (r *rig) register(registered bool) *grpc.ClientConn {
 	r.Helper()
-	var sockets []string
-	r.eventually("socket for registration", func() bool {
-		sockets, _ = filepath.Glob(r.dir + "/registry/" + draname.Driver + "*-reg.sock")
-		return len(sockets) > 0
-	})
-	client := registerapi.NewRegistrationClient(r.dial(sockets[0]))
-	info, err := client.GetInfo(r.Context(), &registerapi.InfoRequest{}, grpc.WaitForReady(true))
-	if err != nil || info.Name != draname.Driver || info.Type != registerapi.DRAPlugin {
-		r.Fatalf("GetInfo: found %v, error %v", info, err)
-	}
-	if _, err := client.NotifyRegistrationStatus(r.Context(), &registerapi.RegistrationStatus{PluginRegistered: registered}); (err == nil) != registered {
-		r.Fatalf("NotifyRegistrationStatus(%t): error %v", registered, err)
-	}
-	return r.dial(info.Endpoint)
+	return cluster.Register(r, r.dir+"/registry", registered)
 }
