@@ -295,29 +295,27 @@ func TestHoldersLate(t *testing.T) {
 		{"answers too late", func(r *rig) { after(time.Hour); r.locked(func() { r.asking = nil }) }, nil, nil},
 		{"free", func(r *rig) { r.locked(func() { r.asking, r.held = nil, nil }) }, nil, nil},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			story(t, func(r *rig) {
-				r.SetPod("work", "job", "uid-1")
-				r.hold("3b:00.0", "work/job/main")
-				r.shows(device("3b:00.0"))
-				r.shows(device("3b:00.0", "port-ap6"))
-				if e := r.Events()[0]; !strings.HasSuffix(e.Message, "It is not known which pod uses it.") {
-					r.t.Errorf("message %q, want it to end with an unknown holder", e.Message)
+		storyOf(t, tc.name, func(r *rig) {
+			r.SetPod("work", "job", "uid-1")
+			r.hold("3b:00.0", "work/job/main")
+			r.shows(device("3b:00.0"))
+			r.shows(device("3b:00.0", "port-ap6"))
+			if e := r.Events()[0]; !strings.HasSuffix(e.Message, "It is not known which pod uses it.") {
+				r.t.Errorf("message %q, want it to end with an unknown holder", e.Message)
+			}
+			for _, d := range tc.steps {
+				r.shows(d)
+			}
+			tc.then(r)
+			after(time.Minute)
+			var got []string
+			for _, e := range r.Events() {
+				if e.InvolvedObject.Kind == "Pod" {
+					got = append(got, short(e))
 				}
-				for _, d := range tc.steps {
-					r.shows(d)
-				}
-				tc.then(r)
-				after(time.Minute)
-				var got []string
-				for _, e := range r.Events() {
-					if e.InvolvedObject.Kind == "Pod" {
-						got = append(got, short(e))
-					}
-				}
-				compare.Values(r.t, "on the pod", tc.want, got)
-			}, func(r *rig) { r.asking = errNoAnswer })
-		})
+			}
+			compare.Values(r.t, "on the pod", tc.want, got)
+		}, func(r *rig) { r.asking = errNoAnswer })
 	}
 }
 
@@ -362,15 +360,13 @@ func TestRemovedWithoutGrace(t *testing.T) {
 		{"known", nil, "No container uses it."},
 		{"not known", errNoAnswer, "It is not known which pod uses it."},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			story(t, func(r *rig) {
-				r.shows(device("3b:00.0"))
-				r.shows()
-				r.events("removed", onNode+"Normal DeviceRemoved x1")
-				if e := r.Events()[0]; !strings.HasSuffix(e.Message, tc.want) {
-					r.t.Errorf("message %q, want it to end with %q", e.Message, tc.want)
-				}
-			}, func(r *rig) { r.asking = tc.asking })
-		})
+		storyOf(t, tc.name, func(r *rig) {
+			r.shows(device("3b:00.0"))
+			r.shows()
+			r.events("removed", onNode+"Normal DeviceRemoved x1")
+			if e := r.Events()[0]; !strings.HasSuffix(e.Message, tc.want) {
+				r.t.Errorf("message %q, want it to end with %q", e.Message, tc.want)
+			}
+		}, func(r *rig) { r.asking = tc.asking })
 	}
 }

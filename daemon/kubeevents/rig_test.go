@@ -99,9 +99,9 @@ func story(t *testing.T, tell func(*rig), prepare ...func(*rig)) {
 }
 
 // storyOf is like story, but runs tell as a subtest.
-func storyOf(t *testing.T, name string, tell func(*rig)) {
+func storyOf(t *testing.T, name string, tell func(*rig), prepare ...func(*rig)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { story(t, tell) })
+	t.Run(name, func(t *testing.T) { story(t, tell, prepare...) })
 }
 
 func start(t *testing.T, prepare ...func(*rig)) *rig {

@@ -175,39 +175,37 @@ func podAnswer(text string) simapiserver.Fault {
 // Temporary failures delay Events and are logged once. Attempts are paced.
 func TestTemporaryFailures(t *testing.T) {
 	for _, tc := range failures {
-		t.Run(tc.name, func(t *testing.T) {
-			story(t, func(r *rig) {
-				r.SetPod("work", "job", "uid-1")
-				r.hold("3b:00.0", "work/job/main")
-				r.publish(true, device("3b:00.0", "port-ap6"))
-				after(2 * time.Minute)
-				if n := len(r.Requests()); n < 3 || n > 40 {
-					r.t.Errorf("found %d requests in 2 minutes, want 3 to 40", n)
+		storyOf(t, tc.name, func(r *rig) {
+			r.SetPod("work", "job", "uid-1")
+			r.hold("3b:00.0", "work/job/main")
+			r.publish(true, device("3b:00.0", "port-ap6"))
+			after(2 * time.Minute)
+			if n := len(r.Requests()); n < 3 || n > 40 {
+				r.t.Errorf("found %d requests in 2 minutes, want 3 to 40", n)
+			}
+			r.UseFault(nil)
+			r.UseToken("token-1")
+			after(time.Minute)
+			got := []string{short(r.Events()[0]), short(r.Events()[1])}
+			slices.Sort(got)
+			want := []string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}
+			if diff := cmp.Diff(want, got); diff != "" || len(r.Events()) != 2 {
+				r.t.Errorf("events (-want +got):\n%s", diff)
+			}
+			r.logged("api.lost", "api.recovered")
+			r.counted(map[string]int{kubeevents.Sent: 2})
+			if r.locked(func() {
+				if r.failures == 0 {
+					r.t.Error("failures: found 0, want more")
 				}
-				r.UseFault(nil)
-				r.UseToken("token-1")
-				after(time.Minute)
-				got := []string{short(r.Events()[0]), short(r.Events()[1])}
-				slices.Sort(got)
-				want := []string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}
-				if diff := cmp.Diff(want, got); diff != "" || len(r.Events()) != 2 {
-					r.t.Errorf("events (-want +got):\n%s", diff)
-				}
-				r.logged("api.lost", "api.recovered")
-				r.counted(map[string]int{kubeevents.Sent: 2})
-				if r.locked(func() {
-					if r.failures == 0 {
-						r.t.Error("failures: found 0, want more")
-					}
-				}); r.t.Failed() {
-					return
-				}
-				lost := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()
-				if text := lost["error"].(string); !strings.Contains(text, tc.want) || len(text) > 600 {
-					r.t.Errorf("error: found %s\nwant %q in it", text, tc.want)
-				}
-			}, func(r *rig) { r.UseFault(tc.fault) })
-		})
+			}); r.t.Failed() {
+				return
+			}
+			lost := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()
+			if text := lost["error"].(string); !strings.Contains(text, tc.want) || len(text) > 600 {
+				r.t.Errorf("error: found %s\nwant %q in it", text, tc.want)
+			}
+		}, func(r *rig) { r.UseFault(tc.fault) })
 	}
 }
 
@@ -328,16 +326,14 @@ func TestDeadServer(t *testing.T) {
 func TestEndsAtAnyTime(t *testing.T) {
 	for _, tc := range failures {
 		for _, when := range []time.Duration{0, settleTime, 5 * time.Second} {
-			t.Run(fmt.Sprintf("%s, after %s", tc.name, when), func(t *testing.T) {
-				story(t, func(r *rig) {
-					r.hold("3b:00.0", "work/job/main")
-					r.publish(true, device("3b:00.0", "port-ap6"))
-					time.Sleep(when) // fake time
-					begin := time.Now()
-					r.end()
-					compare.Equal(r.t, "time of the end", 0, time.Since(begin))
-				}, func(r *rig) { r.UseFault(tc.fault) })
-			})
+			storyOf(t, fmt.Sprintf("%s, after %s", tc.name, when), func(r *rig) {
+				r.hold("3b:00.0", "work/job/main")
+				r.publish(true, device("3b:00.0", "port-ap6"))
+				time.Sleep(when) // fake time
+				begin := time.Now()
+				r.end()
+				compare.Equal(r.t, "time of the end", 0, time.Since(begin))
+			}, func(r *rig) { r.UseFault(tc.fault) })
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -277,22 +278,20 @@ func TestLeavesWhileRead(t *testing.T) {
 		{"in time", 3 * time.Second, "3b:00.0=-,0", "3b:00.0=-,0"},
 		{"overdue", 15 * time.Second, "3b:00.0=-,1", "3b:00.0=-,1"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t, sensors.Settings{Which: sensors.Main, Interval: test.interval}, inventory.Snapshot{})
-				hangs := make(chan struct{})
-				r.set(one, answer{hangs: hangs, value: 99})
-				r.devices.Store(node(device(one, "dfl")))
-				r.after(test.interval-time.Millisecond, "3b:00.0", test.before)
-				r.set(one, answer{value: 30})
-				r.devices.Store(node())
-				r.after(test.interval, "", "")
-				r.devices.Store(node(device(one, "dfl")))
-				r.after(test.interval, "", test.after)
-				close(hangs)
-				r.after(0, "", test.after) // not 99 °C
-				r.after(test.interval, "3b:00.0", strings.Replace(test.after, "-", "30", 1))
-			})
+		bubble.Run(t, test.name, func(t *testing.T) {
+			r := start(t, sensors.Settings{Which: sensors.Main, Interval: test.interval}, inventory.Snapshot{})
+			hangs := make(chan struct{})
+			r.set(one, answer{hangs: hangs, value: 99})
+			r.devices.Store(node(device(one, "dfl")))
+			r.after(test.interval-time.Millisecond, "3b:00.0", test.before)
+			r.set(one, answer{value: 30})
+			r.devices.Store(node())
+			r.after(test.interval, "", "")
+			r.devices.Store(node(device(one, "dfl")))
+			r.after(test.interval, "", test.after)
+			close(hangs)
+			r.after(0, "", test.after) // not 99 °C
+			r.after(test.interval, "3b:00.0", strings.Replace(test.after, "-", "30", 1))
 		})
 	}
 }
@@ -303,25 +302,23 @@ func TestReplaced(t *testing.T) {
 	removed := device(one, "dfl")
 	removed.Reasons = []string{inventory.ReasonRemovedInUse}
 	for name, without := range map[string]inventory.Snapshot{"not in use": node(), "in use": node(removed)} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t, quarter, node(device(one, "dfl")))
-				r.after(time.Second, "3b:00.0", "3b:00.0=40,0")
-				r.devices.Store(without)
-				r.after(time.Second, "", "")
-				r.devices.Store(node(device(one, "dfl")))
-				r.after(time.Second, "", "")
-				hangs := make(chan struct{})
-				r.set(one, answer{hangs: hangs, value: 99})
-				r.after(12*time.Second, "3b:00.0", "3b:00.0=-,0")
-				r.devices.Store(without)
-				r.after(time.Second, "", "")
-				r.set(one, answer{value: 50})
-				r.devices.Store(node(device(one, "dfl")))
-				close(hangs) // reading the old card finishes
-				r.after(time.Second, "", "")
-				r.after(13*time.Second, "3b:00.0", "3b:00.0=50,0")
-			})
+		bubble.Run(t, name, func(t *testing.T) {
+			r := start(t, quarter, node(device(one, "dfl")))
+			r.after(time.Second, "3b:00.0", "3b:00.0=40,0")
+			r.devices.Store(without)
+			r.after(time.Second, "", "")
+			r.devices.Store(node(device(one, "dfl")))
+			r.after(time.Second, "", "")
+			hangs := make(chan struct{})
+			r.set(one, answer{hangs: hangs, value: 99})
+			r.after(12*time.Second, "3b:00.0", "3b:00.0=-,0")
+			r.devices.Store(without)
+			r.after(time.Second, "", "")
+			r.set(one, answer{value: 50})
+			r.devices.Store(node(device(one, "dfl")))
+			close(hangs) // reading the old card finishes
+			r.after(time.Second, "", "")
+			r.after(13*time.Second, "3b:00.0", "3b:00.0=50,0")
 		})
 	}
 }
