@@ -51,8 +51,7 @@ func TestBadFile(t *testing.T) {
 		}, ": found mode 0622, want it not writable by group and others: chmod go-w "},
 	} {
 		bubble.Run(t, tc.name, func(t *testing.T) {
-			r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-			one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+			r, one, two := twoCards(t)
 			r.prepare(one)
 			r.start()
 			synctest.Wait()
@@ -115,8 +114,7 @@ func TestBadDirectory(t *testing.T) {
 // Without a free file descriptor, each call returns an error, and nothing changes. The test is not parallel, because
 // other tests would have no descriptors either.
 func TestOutOfDescriptors(t *testing.T) {
-	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+	r, one, two := twoCards(t)
 	r.prepare(one)
 	file, spec := r.file(), r.specText()
 	var limit syscall.Rlimit

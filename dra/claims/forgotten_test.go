@@ -144,8 +144,7 @@ func TestForgottenClaim(t *testing.T) {
 		bubble.Run(t, tc.name, func(t *testing.T) {
 			r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 			k := newCluster(r, one, two)
-			r.prepare(one)
-			r.prepare(two)
+			r.prepare(one, two)
 			k.remove(one)
 			if tc.claim != nil {
 				k.put(tc.claim)
@@ -303,11 +302,9 @@ func TestForgottenWaitingClaim(t *testing.T) {
 // If the CDI devices of a forgotten claim cannot be removed, its record stays, and no other claim gets the devices.
 func TestForgottenClaimKeepsSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+		r, one, two := twoCards(t)
 		k := newCluster(r, two)
-		r.prepare(one)
-		r.prepare(two)
+		r.prepare(one, two)
 		k.name(second)
 		r.start()
 		synctest.Wait()

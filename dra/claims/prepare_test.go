@@ -34,8 +34,7 @@ func TestPrepare(t *testing.T) {
 	if !r.added() {
 		t.Error("Added after Prepare: found no element, want one")
 	}
-	r.prepare(two)
-	r.prepare(watch)
+	r.prepare(two, watch)
 	golden(t, "claims.json", r.file())
 	golden(t, "spec.json", r.specText())
 	r.holds("0001:5e:00.0 dfl-port.2 240:2", "3b:00.0 dfl-port.0 dfl-fme.0 240:0", "3b:00.0-p1 dfl-port.1 240:1", "af:00.0 dfl-port.3 240:3")
@@ -55,8 +54,7 @@ func TestPrepare(t *testing.T) {
 	r.holds("0001:5e:00.0 dfl-port.2 240:2")
 	r.unprepare(one) // unknown now
 	r.unprepare(claimOf("never"))
-	r.unprepare(watch)
-	r.unprepare(two)
+	r.unprepare(watch, two)
 	r.holds()
 	compare.Equal(t, "files without claims", "", r.file()+r.specText())
 	compare.Values(t, "log", []string{
@@ -251,9 +249,7 @@ func TestOneOwner(t *testing.T) {
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"), result("b", "3b:00.0"))
 	watch := claimOf("watch", admin(result("a", "3b:00.0")), result("b", "5e:00.0"))
 	watch2 := claimOf("watch2", admin(result("a", "3b:00.0")), admin(result("b", "3b:00.0")))
-	r.prepare(watch)
-	r.prepare(one)
-	r.prepare(watch2)
+	r.prepare(watch, one, watch2)
 	r.refuseNow(two, "device pci-0000-5e-00-0 (5e:00.0) of request a: is prepared for claim default/watch (uid uid-watch)")
 	r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1")
 	r.unprepare(watch)
@@ -345,15 +341,6 @@ func TestPreparedAndGone(t *testing.T) {
 	r.set(port("3b:00.0", 4))
 	r.prepare(c)
 	r.injects(devicesOf(c, "dfl-port.4")...)
-}
-
-func TestUnprepareNames(t *testing.T) {
-	r := newRig(t)
-	r.writeFile("{")
-	o := objectOf(claimOf("one"))
-	if err := r.Unprepare(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), "claim default/one: "+r.dir+"/claims.json: ") {
-		t.Errorf("error %v, want one with the claim and the file", err)
-	}
 }
 
 // A claim that was unprepared and prepared again can be distinguished from one that was prepared all the time.

@@ -117,8 +117,7 @@ func TestProgramming(t *testing.T) {
 	// Only the class has a configuration, for one request.
 	class.Requests = []string{"b"}
 	two := configured(claimOf("two", result("b/x", "af:00.0")), class)
-	r.prepare(one)
-	r.prepare(two)
+	r.prepare(one, two)
 	want := []string{
 		hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored2), hooked("uid-one-a-pci-0000-3b-00-0-p1", "3b:00.0-p1", stored2),
 		hooked("uid-one-b-pci-0000-5e-00-0", "5e:00.0-p0", stored), hooked("uid-two-b.x-pci-0000-af-00-0", "af:00.0-p0", stored2),
@@ -134,8 +133,7 @@ func TestProgramming(t *testing.T) {
 	file := r.file()
 	r.prepare(one)
 	r.restart()
-	r.prepare(one)
-	r.prepare(two)
+	r.prepare(one, two)
 	r.hooks(want...)
 	compare.Values(t, "record", file, r.file())
 	held, err := r.Holdings(t.Context())
@@ -152,8 +150,7 @@ func TestProgramming(t *testing.T) {
 	want[3] = hooked("uid-two-b.x-pci-0000-af-00-0", "af:00.0", stored2)
 	want[0], want[2] = hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0", stored2), hooked("uid-one-b-pci-0000-5e-00-0", "5e:00.0", stored)
 	r.hooks(want...)
-	r.unprepare(one)
-	r.unprepare(two)
+	r.unprepare(one, two)
 	compare.Equal(t, "files without claims", "", r.file()+r.specText())
 }
 
@@ -205,6 +202,11 @@ func TestProgrammingRefused(t *testing.T) {
 	} {
 		r.refuseNow(tc.claim, tc.want)
 	}
+	r.install(other+".gbs", bits.GBS(bits.Metadata(bits.Interface, other), make([]byte, 64))) // again, and is found
+	again := configured(claimOf("again", result("a", "3b:00.0")), wantAFU(other))
+	r.prepare(again)
+	r.hooks(hooked("uid-again-a-pci-0000-3b-00-0", "3b:00.0-p0", other))
+	r.unprepare(again)
 	must.Succeed(t, os.Chmod(string(r.programs.Store), 0o777))
 	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "want it not writable by group and others")
 	must.Succeed(t, os.RemoveAll(string(r.programs.Store)))
@@ -224,17 +226,6 @@ func TestProgrammingRefused(t *testing.T) {
 	r.prepare(has)
 	r.hooks(hooked("uid-has-a-pci-0000-3b-00-0", "3b:00.0-p0", loaded), hooked("uid-has-b-pci-0000-5e-00-1", "5e:00.1-p0", loaded),
 		hooked("uid-has-c-pci-0000-af-00-0", "af:00.0-p0", loaded), "uid-has-d-pci-0000-d8-00-0", "uid-has-e-pci-0000-3b-00-0")
-}
-
-// A bitstream that is installed after the refusal is found by the next call.
-func TestBitstreamInstalledLater(t *testing.T) {
-	const later = "bfac4d851ee856fe8c95865ce1bbaa2d"
-	r := programmingRig(t, programmable("3b:00.0", 0, loaded))
-	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(later))
-	r.refuseNow(c, "in the store")
-	r.install(later+".gbs", bits.GBS(bits.Metadata(bits.Interface, later), make([]byte, 64)))
-	r.prepare(c)
-	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", later))
 }
 
 // A failed programming leaves a device without an AFU. While the device is unhealthy, no claim gets it. While it is

@@ -171,6 +171,13 @@ func claimOf(name string, results ...resourceapi.DeviceRequestAllocationResult) 
 	}
 }
 
+// twoCards returns a node with two devices, and a claim for each of them.
+func twoCards(t testing.TB) (r *rig, one, two *resourceapi.ResourceClaim) {
+	t.Helper()
+	r = newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
+	return r, claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+}
+
 // objectOf returns the name of a claim as Unprepare gets it.
 func objectOf(c *resourceapi.ResourceClaim) kubeletplugin.NamespacedObject {
 	return kubeletplugin.NamespacedObject{NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, UID: c.UID}
@@ -209,12 +216,14 @@ func cdiName(c *resourceapi.ResourceClaim, r resourceapi.DeviceRequestAllocation
 	return string(c.UID) + "-" + strings.ReplaceAll(r.Request, "/", ".") + "-" + r.Device
 }
 
-// prepare expects that a claim gets its devices.
-func (r *rig) prepare(c *resourceapi.ResourceClaim) {
+// prepare expects that claims get their devices.
+func (r *rig) prepare(all ...*resourceapi.ResourceClaim) {
 	r.t.Helper()
-	got := r.Prepare(r.t.Context(), c)
-	if diff := cmp.Diff(answer(c), got); got.Err != nil || diff != "" {
-		r.t.Errorf("Prepare %s: %v, answer (-want +got):\n%s", c.Name, got.Err, diff)
+	for _, c := range all {
+		got := r.Prepare(r.t.Context(), c)
+		if diff := cmp.Diff(answer(c), got); got.Err != nil || diff != "" {
+			r.t.Errorf("Prepare %s: %v, answer (-want +got):\n%s", c.Name, got.Err, diff)
+		}
 	}
 }
 
@@ -240,9 +249,11 @@ func (r *rig) refuseWithin(limit time.Duration, c *resourceapi.ResourceClaim, wa
 	}
 }
 
-func (r *rig) unprepare(c *resourceapi.ResourceClaim) {
+func (r *rig) unprepare(all ...*resourceapi.ResourceClaim) {
 	r.t.Helper()
-	compare.NoError(r.t, fmt.Sprintf("Unprepare %s", c.Name), r.Unprepare(r.t.Context(), objectOf(c)))
+	for _, c := range all {
+		compare.NoError(r.t, fmt.Sprintf("Unprepare %s", c.Name), r.Unprepare(r.t.Context(), objectOf(c)))
+	}
 }
 
 // holds expects these holdings: "ID NODE NODE", followed by "later NODE NODE" if there are any.

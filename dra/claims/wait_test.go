@@ -153,22 +153,14 @@ func TestOutOfService(t *testing.T) {
 			r.injects(devicesOf(watch, "dfl-port.0")...)
 
 			time.AfterFunc(10*time.Second, func() { r.set(port("3b:00.0", 0)) })
-			began := time.Now()
-			r.prepare(claimOf("one", everything))
+			began, c := time.Now(), claimOf("one", result("a", "3b:00.0"))
+			r.prepare(c)
 			compare.Equal(t, "prepared after", 10*time.Second, time.Since(began))
-		})
-	}
-}
 
-// A prepared claim keeps its device when the device is cordoned or excluded. Its container can start again.
-func TestTakenOutOfService(t *testing.T) {
-	for _, reason := range []string{inventory.ReasonCordoned, inventory.ReasonExcluded} {
-		r := newRig(t, port("3b:00.0", 0))
-		c := claimOf("one", result("a", "3b:00.0"))
-		r.prepare(c)
-		r.set(sick(port("3b:00.0", 0), reason))
-		r.prepare(c)
-		r.injects(devicesOf(c, "dfl-port.0")...)
+			r.set(sick(port("3b:00.0", 0), tc.reasons...))
+			r.prepare(c) // keeps its device: its container can start again
+			r.injects(append(devicesOf(watch, "dfl-port.0"), devicesOf(c, "dfl-port.0")...)...)
+		})
 	}
 }
 
@@ -220,13 +212,12 @@ func TestCanceled(t *testing.T) {
 // needs no lock.
 func TestLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+		r, one, two := twoCards(t)
 		r.prepare(one)
 		err := claims.WithLock(r.dir, func() {
 			began := time.Now()
 			r.refuse(two, filepath.Join(r.dir, "claims.lock")+": held by another process")
-			compare.Error(t, "Unprepare", "claims.lock", r.Unprepare(t.Context(), objectOf(one)))
+			compare.Error(t, "Unprepare", "claim default/one: "+r.dir+"/claims.lock", r.Unprepare(t.Context(), objectOf(one)))
 			compare.Equal(t, "two calls", 6*time.Second, time.Since(began))
 			r.holds("3b:00.0 dfl-port.0 240:0")
 			ended := make(chan error)
@@ -346,8 +337,7 @@ func TestRunFindsClaimsOfPeer(t *testing.T) {
 // An error is logged once, and so is the recovery. In between, claims are refused, and nothing is lost.
 func TestSpecCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+		r, one, two := twoCards(t)
 		r.prepare(one)
 		r.lines()
 		r.start()
@@ -380,10 +370,8 @@ func TestSpecCannotBeWritten(t *testing.T) {
 // Before the first complete snapshot, Unprepare removes only the record. The first check removes the CDI device.
 func TestUnprepareEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
-		r.prepare(one)
-		r.prepare(two)
+		r, one, two := twoCards(t)
+		r.prepare(one, two)
 		next := *r
 		next.snapshots = newSnapshots()
 		next.open()
