@@ -132,19 +132,8 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// The driver is not ready if the kubelet has refused it.
-func TestRefused(t *testing.T) {
-	r := newRig(t, newClient(), "", claims{})
-	r.start()
-	r.register(false)
-	if r.Registered() || r.Ready() == nil || r.count(logevent.DriverRegistered) > 0 {
-		t.Errorf("found registered %t, Ready %v, and %d lines about a registration", r.Registered(), r.Ready(), r.count(logevent.DriverRegistered))
-	}
-	r.end()
-}
-
-// A driver that the kubelet has not registered publishes nothing: if it were killed, the kubelet would not delete its
-// slices.
+// A driver that the kubelet has refused is not ready, and publishes nothing: if it were killed, the kubelet would not
+// delete its slices.
 func TestPublishesOnceRegistered(t *testing.T) {
 	client := newClient()
 	r := newRig(t, client, "", claims{}, well("3b:00.0"))
@@ -163,6 +152,9 @@ func TestPublishesOnceRegistered(t *testing.T) {
 	all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(all.Items) > 0 || !r.UpToDate() || r.count(logevent.SlicesPublished) > 0 {
 		t.Errorf("before the registration: found %d slices, error %v, want none", len(all.Items), err)
+	}
+	if r.Registered() || r.Ready() == nil || r.count(logevent.DriverRegistered) > 0 {
+		t.Errorf("found registered %t, Ready %v, and %d lines about a registration", r.Registered(), r.Ready(), r.count(logevent.DriverRegistered))
 	}
 	r.register(true)
 	patient.Until(r, "slice", func() bool {

@@ -30,7 +30,7 @@ func TestFinish(t *testing.T) {
 	all := must.Value(slices.List(t.Context(), metav1.ListOptions{}))(t)
 	left = &all.Items[0]
 	unprepared := make(chan string, 1)
-	r := newFinishing(t, client, claims{unprepare: func(_ context.Context, claim kubeletplugin.NamespacedObject) error {
+	r := rigOf(t, client, "d0ff1d24-63f8-4e4e-8e0b-3a5f1a2b3c4d", true, claims{unprepare: func(_ context.Context, claim kubeletplugin.NamespacedObject) error {
 		unprepared <- claim.Name
 		return nil
 	}}, well("3b:00.0"))

@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,8 +31,7 @@ const node = "worker-3"
 // devices is an inventory. While it hangs, Alive blocks.
 type devices struct {
 	*latest.Value[inventory.Snapshot]
-	mu    sync.Mutex
-	hangs bool
+	hangs atomic.Bool
 }
 
 func newDevices(list ...*inventory.Device) *devices {
@@ -42,19 +41,10 @@ func newDevices(list ...*inventory.Device) *devices {
 func (d *devices) Latest() (inventory.Snapshot, <-chan struct{}) { return d.Load() }
 
 func (d *devices) Alive(ctx context.Context) error {
-	d.mu.Lock()
-	hangs := d.hangs
-	d.mu.Unlock()
-	if hangs {
+	if d.hangs.Load() {
 		<-ctx.Done()
 	}
 	return ctx.Err()
-}
-
-func (d *devices) hang(hangs bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.hangs = hangs
 }
 
 func (d *devices) set(list ...*inventory.Device) {
@@ -103,12 +93,7 @@ func newRig(t *testing.T, client kubernetes.Interface, uid string, c driver.Clai
 	return rigOf(t, client, uid, false, c, list...)
 }
 
-// newFinishing returns a rig whose driver only finishes claims.
-func newFinishing(t *testing.T, client kubernetes.Interface, c driver.Claims, list ...*inventory.Device) *rig {
-	t.Helper()
-	return rigOf(t, client, "d0ff1d24-63f8-4e4e-8e0b-3a5f1a2b3c4d", true, c, list...)
-}
-
+// rigOf is like newRig. If finish is set, the driver only finishes claims.
 func rigOf(t *testing.T, client kubernetes.Interface, uid string, finish bool, c driver.Claims, list ...*inventory.Device) *rig {
 	t.Helper()
 	dir := must.Value(os.MkdirTemp("", "dra"))(t) // short, for the paths of sockets
