@@ -212,13 +212,24 @@ func (r *rig) spec() map[string][]string {
 	return all
 }
 
+// describes expects that a container of the claim finds the attributes that its device has in the slice.
+func (r *rig) describes(claim *kubelet.Claim) {
+	r.Helper()
+	file := must.Value(os.Open(r.settings.pluginDir + "/metadata/" + claim.Uid + ".card.json"))(r.T)
+	defer file.Close()
+	var content metadata.DeviceMetadata
+	must.Succeed(r.T, devicemetadata.DecodeMetadataFromStream(json.NewDecoder(file), &content))
+	published := must.Value(r.client.ResourceV1().ResourceSlices().List(r.Context(), metav1.ListOptions{}))(r.T)
+	compare.Values(r, "attributes", published.Items[0].Spec.Devices[0].Attributes, content.Requests[0].Devices[0].Attributes)
+}
+
 func plug(t *testing.T, n *simnode.Node, board string) {
 	t.Helper()
 	b, err := simnode.BoardNamed(board)
 	must.Succeed(t, err, n.PlugBoard(b, card))
 }
 
-// The life of a card: it is plugged in, prepared for a claim, breaks, heals, and is removed while the
+// The life of a card: it is plugged in, prepared for a claim, breaks, heals, is cordoned, and is removed while the
 // claim has it. The driver is restarted in between.
 func TestStory(t *testing.T) {
 	r := newRig(t)
@@ -236,6 +247,7 @@ func TestStory(t *testing.T) {
 		"/dev/dfl-port.0", "ACCELERATOR_UNITS=3b:00.0", "ACCELERATOR_DEVICES=3b:00.0", "ACCELERATOR_DEVICE_PCI_0000_3B_00_0=3b:00.0",
 	}}
 	compare.Values(t, "CDI spec", want, r.spec())
+	r.describes(first)
 	second := r.claim("second")
 	_, failed = r.prepare(second)
 	compare.Contains(t, "second claim of the device: error", "is prepared for claim default/first", failed)
@@ -244,6 +256,11 @@ func TestStory(t *testing.T) {
 	r.published("broken", device+":port-ap6:NoExecute")
 	must.Succeed(t, r.node.Heal(card))
 	r.published("healed", device)
+	daemon := control.Dial(r.cfg.Socket)
+	must.Value(daemon.Cordon(t.Context(), []string{"3b:00.0"}, "me", "fan", 0))(t)
+	r.published("cordoned", device+":cordoned:NoSchedule")
+	must.Value(daemon.Uncordon(t.Context(), []string{"3b:00.0"}, "me"))(t)
+	r.published("uncordoned", device)
 
 	stop() // the spec goes with the last driver, and returns with the next
 	compare.Empty(t, "CDI spec without a driver", r.spec())
@@ -256,7 +273,7 @@ func TestStory(t *testing.T) {
 	stop()
 	r.run()
 	r.published("removed, and the driver restarted", device+":removed-in-use:NoExecute")
-	state, err := control.Dial(r.cfg.Socket).State(t.Context())
+	state, err := daemon.State(t.Context())
 	if err != nil || len(state.Devices) != 1 || state.Devices[0].Resource != draname.Driver || state.Devices[0].Health != "unhealthy" {
 		t.Errorf("state at the socket: found %+v, error %v, want the removed device", state.Devices, err)
 	}
@@ -359,40 +376,6 @@ func TestProgrammingSettings(t *testing.T) {
 	cfg.Mode = "region"
 	if programmingOf(cfg).Ports {
 		t.Error("mode region: devices are ports, want cards")
-	}
-}
-
-// A cordon keeps new pods away, and does not evict any.
-func TestCordon(t *testing.T) {
-	r := newRig(t)
-	plug(t, r.node, "pac-a10")
-	r.run()
-	r.published("plugged", device)
-	daemon := control.Dial(r.cfg.Socket)
-	must.Value(daemon.Cordon(t.Context(), []string{"3b:00.0"}, "me", "fan", 0))(t)
-	r.published("cordoned", device+":cordoned:NoSchedule")
-	must.Value(daemon.Uncordon(t.Context(), []string{"3b:00.0"}, "me"))(t)
-	r.published("uncordoned", device)
-}
-
-// The attributes of a device in the metadata file of a container are those in the slice.
-func TestMetadata(t *testing.T) {
-	r := newRig(t)
-	plug(t, r.node, "pac-a10")
-	r.run()
-	r.published("plugged", device)
-	r.given(r.claim("first"))
-	files, err := filepath.Glob(r.settings.pluginDir + "/metadata/*")
-	if err != nil || len(files) != 1 {
-		t.Fatalf("found the metadata files %q, %v, want one", files, err)
-	}
-	file := must.Value(os.Open(files[0]))(t)
-	defer file.Close()
-	var content metadata.DeviceMetadata
-	must.Succeed(t, devicemetadata.DecodeMetadataFromStream(json.NewDecoder(file), &content))
-	published := must.Value(r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{}))(t)
-	if diff := cmp.Diff(published.Items[0].Spec.Devices[0].Attributes, content.Requests[0].Devices[0].Attributes); diff != "" {
-		t.Errorf("attributes (-slice +file):\n%s", diff)
 	}
 }
 
