@@ -35,6 +35,9 @@ func TestPrepare(t *testing.T) {
 		t.Error("Added after Prepare: found no element, want one")
 	}
 	r.prepare(two, watch)
+	if got := r.Prepare(t.Context(), claimOf("none", other)); got.Err != nil || len(got.Devices) > 0 { // leaves no trace
+		t.Errorf("claim of another driver: found %+v, want nothing", got)
+	}
 	golden(t, "claims.json", r.file())
 	golden(t, "spec.json", r.specText())
 	r.holds("0001:5e:00.0 dfl-port.2 240:2", "3b:00.0 dfl-port.0 dfl-fme.0 240:0", "3b:00.0-p1 dfl-port.1 240:1", "af:00.0 dfl-port.3 240:3")
@@ -70,18 +73,9 @@ func TestPrepare(t *testing.T) {
 	compare.Values(t, "metrics", want, metricstest.Samples(metricstest.Page(t, r.metrics), "accelerator_alloc"))
 }
 
-// A claim whose devices all belong to other drivers gets nothing, and leaves no trace.
-func TestPrepareNone(t *testing.T) {
-	r := newRig(t, port("3b:00.0", 0))
-	c := claimOf("one", result("a", "3b:00.0"))
-	c.Status.Allocation.Devices.Results[0].Driver = "gpu.example.com"
-	if got := r.Prepare(t.Context(), c); got.Err != nil || len(got.Devices) > 0 || r.file() != "" || len(r.lines()) > 0 {
-		t.Errorf("found %+v, file %s, want nothing", got, r.file())
-	}
-}
-
 // The CDI devices of a claim contain the nodes that several devices share. The record contains only their own nodes. A
-// device whose nodes are withheld has no CDI device.
+// device whose nodes are withheld has no CDI device. The CDI device of a device without nodes contains the files of the
+// host.
 func TestSharedNodes(t *testing.T) {
 	group := func(id string, n int) *inventory.Device {
 		d := port(id, n)
@@ -97,18 +91,14 @@ func TestSharedNodes(t *testing.T) {
 	r.set(group("3b:00.1", 1), sick(group("3b:00.2", 2), "node-in-use"), port("5e:00.0", 3))
 	r.prepare(two)
 	r.injects(own[0], shared[0], devicesOf(two, "dfl-port.3")[0])
-}
 
-// A device may have files of the host but no node. Its CDI device contains these files, and the record contains no
-// node.
-func TestMounts(t *testing.T) {
-	d := port("00:1e.0", 1)
-	d.Nodes, d.NodeNumbers, d.Mounts = nil, nil, []string{"devices/pci0000:00/0000:00:1e.0/resource0"}
-	r := newRig(t, d)
-	c := claimOf("one", result("a", "00:1e.0"))
-	r.prepare(c)
-	r.injects(devicesOf(c, "/sys/devices/pci0000:00/0000:00:1e.0/resource0")...)
-	r.holds("00:1e.0")
+	mounted := with(port("af:00.0", 1))
+	mounted.Mounts = []string{"devices/pci0000:00/0000:af:00.0/resource0"}
+	r.set(mounted)
+	three := claimOf("three", result("a", "af:00.0"))
+	r.prepare(three)
+	r.injects(devicesOf(three, "/sys/devices/pci0000:00/0000:af:00.0/resource0")...)
+	r.holds("3b:00.1 vfio/1 240:1", "3b:00.2 vfio/2 240:2", "5e:00.0 dfl-port.3 240:3", "af:00.0")
 }
 
 // A second Prepare returns the same answer, whatever the devices are like now. It makes the CDI devices again, because

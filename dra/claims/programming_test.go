@@ -229,10 +229,14 @@ func TestProgrammingRefused(t *testing.T) {
 }
 
 // A failed programming leaves a device without an AFU. While the device is unhealthy, no claim gets it. While it is
-// only degraded, a claim gets it.
+// only degraded, a claim gets it. The waiting record of a device that has left has the AFU, which an older driver must
+// not drop.
 func TestProgrammingFailed(t *testing.T) {
 	r := programmingRig(t)
 	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored))
+	r.refuseNow(c, "has left the node")
+	r.holds("3b:00.0")
+	compare.Contains(t, "file", `"wantedAfuId": "`+stored, r.file())
 	r.set(sick(programmable("3b:00.0", 0, ""), "reprogramming", "programming-failed"))
 	r.refuseNow(c, "unhealthy (reprogramming, programming-failed), which the claim does not tolerate")
 	degraded := programmable("3b:00.0", 0, "")
@@ -322,17 +326,6 @@ func TestProgrammingAfterReboot(t *testing.T) {
 	r.restart()
 	r.prepare(c)
 	r.injects(devicesOf(c, "dfl-port.4")...)
-	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored))
-}
-
-// The waiting record of a device that has left has the AFU, which an older driver must not drop.
-func TestProgrammingOfMissing(t *testing.T) {
-	r := programmingRig(t)
-	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored))
-	r.refuseNow(c, "has left the node")
-	r.holds("3b:00.0")
-	r.set(programmable("3b:00.0", 0, loaded))
-	r.prepare(c)
 	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored))
 }
 

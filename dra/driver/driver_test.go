@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -41,6 +42,12 @@ func newClient(claimed ...string) *fake.Clientset {
 		})
 	}
 	return cluster.Client(objects...)
+}
+
+// count returns the number of slices.
+func count(t *testing.T, client kubernetes.Interface) int {
+	t.Helper()
+	return len(must.Value(client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{}))(t).Items)
 }
 
 // names of claims → of gRPC.
@@ -149,18 +156,14 @@ func TestPublishesOnceRegistered(t *testing.T) {
 		return n == 2
 	})
 	r.AwaitHanding() // takes a second
-	all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(all.Items) > 0 || !r.UpToDate() || r.count(logevent.SlicesPublished) > 0 {
-		t.Errorf("before the registration: found %d slices, error %v, want none", len(all.Items), err)
+	if n := count(t, client); n > 0 || !r.UpToDate() || r.count(logevent.SlicesPublished) > 0 {
+		t.Errorf("before the registration: found %d slices, want none", n)
 	}
 	if r.Registered() || r.Ready() == nil || r.count(logevent.DriverRegistered) > 0 {
 		t.Errorf("found registered %t, Ready %v, and %d lines about a registration", r.Registered(), r.Ready(), r.count(logevent.DriverRegistered))
 	}
 	r.register(true)
-	patient.Until(r, "slice", func() bool {
-		all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-		return err == nil && len(all.Items) == 1
-	})
+	patient.Until(r, "slice", func() bool { return count(t, client) == 1 })
 	r.end()
 }
 
@@ -331,10 +334,7 @@ func TestTaintsDropped(t *testing.T) {
 	r := newRig(t, client, "", claims{}, well("3b:00.0"), broken("4b:00.0"))
 	r.start()
 	r.register(true)
-	patient.Until(r, "slice", func() bool {
-		all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-		return err == nil && len(all.Items) == 1
-	})
+	patient.Until(r, "slice", func() bool { return count(t, client) == 1 })
 	for _, a := range client.Actions() {
 		create, ok := a.(clienttesting.CreateActionImpl)
 		if ok && len(create.CreateOptions.DryRun) == 0 && len(create.Object.(*resourceapi.ResourceSlice).Spec.Devices) != 1 {

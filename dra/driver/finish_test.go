@@ -60,9 +60,7 @@ func TestFinish(t *testing.T) {
 		if err != nil || ended.Claims["old"].GetError() != "" || <-unprepared != "old" {
 			t.Fatalf("Unprepare: found %v, error %v", ended, err)
 		}
-		if found, err := slices.List(t.Context(), metav1.ListOptions{}); err != nil || len(found.Items) > 0 {
-			t.Errorf("found %d slices, error %v; want none", len(found.Items), err)
-		}
+		compare.Equal(t, "slices", 0, count(t, client))
 		// Another driver publishes.
 		must.Succeed(t, client.Tracker().Add(left))
 		patient.Until(r, "end of the registration", func() bool { return sockets() == 0 && !r.Registered() })
