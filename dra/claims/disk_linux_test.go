@@ -32,23 +32,15 @@ const good = `{"version": 1, "claims": [{"uid": "uid-one", "namespace": "default
 // If the file is not valid, each call returns an error that contains the file and the remedy. The file is not changed,
 // and nodes are withheld nevertheless.
 func TestBadFile(t *testing.T) {
-	put := func(text string) func(*testing.T, string) {
-		return func(t *testing.T, path string) {
-			must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
-		}
-	}
 	const remedy = "; the file is not changed: delete the pods of this node that have claims of accelerator.b-com.com, then remove the file"
 	for _, tc := range []struct {
-		name  string
-		spoil func(t *testing.T, path string)
-		want  string
+		name, text string
+		mode       os.FileMode
+		want       string
 	}{
-		{"truncated", put(good[:100]), ": found unexpected end of JSON input, want the claims of the driver" + remedy},
-		{"large", put(good + strings.Repeat(" ", claims.MaxFile)), ": found more than 4194304 bytes, want at most 4194304" + remedy},
-		{"writable by others", func(t *testing.T, path string) {
-			put(good)(t, path)
-			must.Succeed(t, os.Chmod(path, 0o622))
-		}, ": found mode 0622, want it not writable by group and others: chmod go-w "},
+		{"truncated", good[:100], 0o600, ": found unexpected end of JSON input, want the claims of the driver" + remedy},
+		{"large", good + strings.Repeat(" ", claims.MaxFile), 0o600, ": found more than 4194304 bytes, want at most 4194304" + remedy},
+		{"writable by others", good, 0o622, ": found mode 0622, want it not writable by group and others: chmod go-w "},
 	} {
 		bubble.Run(t, tc.name, func(t *testing.T) {
 			r, one, two := twoCards(t)
@@ -57,7 +49,7 @@ func TestBadFile(t *testing.T) {
 			synctest.Wait()
 			r.lines()
 			path := filepath.Join(r.dir, claims.FileName)
-			tc.spoil(t, path)
+			must.Succeed(t, os.WriteFile(path, []byte(tc.text), 0o600), os.Chmod(path, tc.mode))
 			info := must.Value(os.Lstat(path))(t)
 			before := r.file()
 			time.Sleep(30 * time.Second)

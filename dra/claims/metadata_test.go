@@ -45,21 +45,8 @@ func fromTemplate(c *resourceapi.ResourceClaim, pod string) *resourceapi.Resourc
 // consumers read the metadata. It also checks that the spec mounts all files in the driver's directory read-only.
 func (r *rig) files() map[string]metadata.DeviceMetadata {
 	r.t.Helper()
-	var spec struct {
-		Devices []struct {
-			ContainerEdits struct {
-				Mounts []struct {
-					HostPath, ContainerPath string
-					Options                 []string
-				}
-			}
-		}
-	}
-	if text := r.specText(); text != "" {
-		must.Succeed(r.t, json.Unmarshal([]byte(text), &spec))
-	}
 	found, mounted := map[string]metadata.DeviceMetadata{}, []string{}
-	for _, d := range spec.Devices {
+	for _, d := range r.cdiDevices() {
 		for _, m := range d.ContainerEdits.Mounts {
 			info, err := os.Lstat(m.HostPath)
 			if err != nil || info.Mode() != 0o644 || !slices.Contains(m.Options, "ro") {

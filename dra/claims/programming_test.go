@@ -1,7 +1,6 @@
 package claims_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,23 +65,8 @@ func programmable(id string, n int, afu string) *inventory.Device {
 // hooks expects these hooks in the spec: "CDI-NAME PATH ARG ARG". For a device without a hook, there is only the name.
 func (r *rig) hooks(want ...string) {
 	r.t.Helper()
-	var spec struct {
-		Devices []struct {
-			Name           string
-			ContainerEdits struct {
-				Hooks []struct {
-					HookName, Path string
-					Args, Env      []string
-					Timeout        int
-				}
-			}
-		}
-	}
-	if text := r.specText(); text != "" {
-		must.Succeed(r.t, json.Unmarshal([]byte(text), &spec))
-	}
 	var got []string
-	for _, d := range spec.Devices {
+	for _, d := range r.cdiDevices() {
 		line := d.Name
 		for _, h := range d.ContainerEdits.Hooks {
 			if h.HookName != "createRuntime" || h.Timeout != 110 || len(h.Env) > 0 {

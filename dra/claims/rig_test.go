@@ -2,6 +2,7 @@ package claims_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -287,18 +288,42 @@ func (r *rig) injects(want ...string) {
 
 func (r *rig) injected() (got []string) {
 	r.t.Helper()
-	name := ""
-	for line := range strings.Lines(r.specText()) {
-		key, value, _ := strings.Cut(strings.Trim(line, " ,\n"), ": ")
-		switch value = strings.Trim(value, `"`); key {
-		case `"name"`:
-			name = value
-		case `"hostPath"`:
-			got = append(got, name+" "+strings.TrimPrefix(value, "/dev/"))
+	for _, d := range r.cdiDevices() {
+		for _, n := range d.ContainerEdits.DeviceNodes {
+			got = append(got, d.Name+" "+strings.TrimPrefix(n.HostPath, "/dev/"))
+		}
+		for _, m := range d.ContainerEdits.Mounts {
+			got = append(got, d.Name+" "+m.HostPath)
 		}
 	}
 	slices.Sort(got)
 	return got
+}
+
+type cdiDevice struct {
+	Name           string
+	ContainerEdits struct {
+		DeviceNodes []struct{ HostPath string }
+		Mounts      []struct {
+			HostPath, ContainerPath string
+			Options                 []string
+		}
+		Hooks []struct {
+			HookName, Path string
+			Args, Env      []string
+			Timeout        int
+		}
+	}
+}
+
+// cdiDevices returns the devices in the spec.
+func (r *rig) cdiDevices() []cdiDevice {
+	r.t.Helper()
+	var spec struct{ Devices []cdiDevice }
+	if text := r.specText(); text != "" {
+		must.Succeed(r.t, json.Unmarshal([]byte(text), &spec))
+	}
+	return spec.Devices
 }
 
 // devicesOf returns the expected lines of injects for the devices of a claim.
