@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
 const (
@@ -57,11 +58,7 @@ func TestDeviceLifecycle(t *testing.T) {
 				" unhealthy (recovering from removed-in-use). Device nodes that the pod has open no longer work: it must open them again or be restarted.",
 			onNode + "Normal DeviceReleased x1" + fpga + ", which was removed from the node, was released at 2000-01-01T00:04:30Z after 30s.",
 		}
-		var got []string
-		for _, e := range r.Events() {
-			got = append(got, e.String())
-		}
-		compare.Values(r.t, "events", want, got)
+		compare.Values(r.t, "events", want, r.each(simapiserver.Event.String))
 		r.counted(map[string]int{kubeevents.Sent: 14})
 		r.logged()
 		e := r.Events()[3]
@@ -93,11 +90,8 @@ func TestFunctionsWithoutRule(t *testing.T) {
 		r.shows(function("", "pci-gone"))
 		r.shows(function(""))
 		r.shows()
-		var got []string
-		for _, e := range r.Events() {
-			got = append(got, e.Reason)
-		}
-		compare.Values(r.t, "events", []string{"DeviceAdded", "DeviceUnhealthy"}, got)
+		reason := func(e simapiserver.Event) string { return e.Reason }
+		compare.Values(r.t, "events", []string{"DeviceAdded", "DeviceUnhealthy"}, r.each(reason))
 	})
 }
 

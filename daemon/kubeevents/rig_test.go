@@ -185,11 +185,15 @@ func short(e simapiserver.Event) string {
 // events compares the API server's Events, without their messages.
 func (r *rig) events(when string, want ...string) {
 	r.t.Helper()
-	var got []string
+	compare.Values(r.t, fmt.Sprintf("%s: events", when), want, r.each(short))
+}
+
+// each formats the API server's Events.
+func (r *rig) each(format func(simapiserver.Event) string) (all []string) {
 	for _, e := range r.Events() {
-		got = append(got, short(e))
+		all = append(all, format(e))
 	}
-	compare.Values(r.t, fmt.Sprintf("%s: events", when), want, got)
+	return all
 }
 
 // counted compares the results that Count was called with.

@@ -7,6 +7,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
 // A message contains all of the device's reasons.
@@ -32,11 +33,7 @@ func TestCordoned(t *testing.T) {
 			"FPGA device 5e:00.0 (b-com.com/accelerator) has been out of service since 2000-01-01T00:00:30Z." +
 				" It is not allocated to any container. No container uses it.",
 		}
-		var got []string
-		for _, e := range r.Events() {
-			got = append(got, e.Message)
-		}
-		compare.Values(r.t, "messages", want, got)
+		compare.Values(r.t, "messages", want, r.each(func(e simapiserver.Event) string { return e.Message }))
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
@@ -183,12 +182,8 @@ func TestTemporaryFailures(t *testing.T) {
 			r.UseFault(nil)
 			r.UseToken("token-1")
 			after(time.Minute)
-			got := []string{short(r.Events()[0]), short(r.Events()[1])}
-			slices.Sort(got)
-			want := []string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}
-			if diff := cmp.Diff(want, got); diff != "" || len(r.Events()) != 2 {
-				r.t.Errorf("events (-want +got):\n%s", diff)
-			}
+			got := slices.Sorted(slices.Values(r.each(short)))
+			compare.Values(r.t, "events", []string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}, got)
 			r.logged("api.lost", "api.recovered")
 			r.counted(map[string]int{kubeevents.Sent: 2})
 			if r.locked(func() {
@@ -376,11 +371,7 @@ func TestServerDownForAnHour(t *testing.T) {
 		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
 		r.UseFault(nil)
 		after(time.Minute)
-		var got []string
-		for _, e := range r.Events() {
-			got = append(got, short(e)) // in the order of the last attempts
-		}
-		slices.Sort(got)
+		got := slices.Sorted(slices.Values(r.each(short))) // r.each has the order of the last attempts
 		want := []string{onNode + "Normal DeviceRecovered x1", onNode + "Warning DeviceUnhealthy x1"}
 		compare.Values(r.t, "events", want, got)
 		r.counted(map[string]int{kubeevents.Sent: 2, kubeevents.Failed: 1})

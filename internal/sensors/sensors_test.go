@@ -72,17 +72,15 @@ func print(t testing.TB, all []sensors.Sensor) string {
 // TestRecorded reads boards that were recorded. What each wants was compared by hand with the output of fpgainfo.
 func TestRecorded(t *testing.T) {
 	for name, address := range map[string]string{"n6001": card, "d5005": "0000:05:00.0"} {
-		t.Run(name, func(t *testing.T) {
-			host := node(t, string(must.Value(os.ReadFile("testdata/"+name+".txtar"))(t)))
-			all := must.Value(sensors.Find(host, address))(t)
-			want := must.Value(os.ReadFile(filepath.Dir(host.Sys) + "/want"))(t)
-			compare.Values(t, "sensors", strings.Split(string(want), "\n"), strings.Split(print(t, all), "\n"))
+		host := node(t, string(must.Value(os.ReadFile("testdata/"+name+".txtar"))(t)))
+		all := must.Value(sensors.Find(host, address))(t)
+		want := must.Value(os.ReadFile(filepath.Dir(host.Sys) + "/want"))(t)
+		compare.Values(t, name+": sensors", strings.Split(string(want), "\n"), strings.Split(print(t, all), "\n"))
 
-			// Of the others, the summary needs none.
-			_, whole, _ := strings.Cut(print(t, all), "\n|")
-			_, part, _ := strings.Cut(print(t, sensors.ForSummary(all)), "\n|")
-			compare.Equal(t, "summary", whole, part)
-		})
+		// Of the others, the summary needs none.
+		_, whole, _ := strings.Cut(print(t, all), "\n|")
+		_, part, _ := strings.Cut(print(t, sensors.ForSummary(all)), "\n|")
+		compare.Equal(t, name+": summary", whole, part)
 	}
 }
 
@@ -106,12 +104,10 @@ thermal_mgmt|temperature|temperature|41|90|93
 		{"kernel-6.1-no-driver", card, "\n"},
 		{"kernel-6.1-one-card", "0000:00:01.0", "\n"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			root := t.TempDir()
-			must.Succeed(t, board.Unfold(root, "../../testdata/sysfs/"+test.name+".txtar"))
-			all := must.Value(sensors.Find(sysfs.Host{Sys: root + "/sys"}, test.address))(t)
-			compare.Equal(t, "sensors", test.want, "\n"+print(t, all))
-		})
+		root := t.TempDir()
+		must.Succeed(t, board.Unfold(root, "../../testdata/sysfs/"+test.name+".txtar"))
+		all := must.Value(sensors.Find(sysfs.Host{Sys: root + "/sys"}, test.address))(t)
+		compare.Equal(t, test.name+": sensors", test.want, "\n"+print(t, all))
 	}
 }
 
