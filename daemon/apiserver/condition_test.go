@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
@@ -71,15 +72,13 @@ func TestConditionErrors(t *testing.T) {
 		}, apiserver.ErrExists, "write the condition " + kind + " of node worker-3: 409 Conflict: Apply failed with 1 conflict: conflict with agent"},
 		{"no name of a node", "a/../b", func(*simapiserver.Server) {}, apiserver.ErrRefused, "want a DNS name in lower case"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, w := writing(t, nil)
-				test.prepare(server)
-				err := w.Apply(test.node, apiserver.Condition{Type: kind, Status: "True"})
-				if !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("Apply: %v, want %v with %q", err, test.is, test.want)
-				}
-			})
+		bubble.Run(t, test.name, func(t *testing.T) {
+			server, w := writing(t, nil)
+			test.prepare(server)
+			err := w.Apply(test.node, apiserver.Condition{Type: kind, Status: "True"})
+			if !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Apply: %v, want %v with %q", err, test.is, test.want)
+			}
 		})
 	}
 	synctest.Test(t, func(t *testing.T) { // another program has written our condition

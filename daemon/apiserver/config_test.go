@@ -100,14 +100,12 @@ func TestKubeconfig(t *testing.T) {
 		{"invalid key", kubeconfig(server, "client-certificate: ca.crt, client-key: token"), "client certificate: tls:"},
 		{"invalid key data", kubeconfig(server, "client-certificate-data: "+b64(cert)+", client-key-data: "+b64("t")), "client certificate: tls:"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			dir := t.TempDir()
-			for file, text := range map[string]string{"kubeconfig": tc.text, "ca.crt": cert, "key": key, "token": "t\n", "empty": "\n", "blank": ""} {
-				must.Succeed(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
-			}
-			_, err := apiserver.Open(apiserver.Config{Kubeconfig: filepath.Join(dir, "kubeconfig")}, zap.NewNop())
-			compare.Outcome(t, "error", tc.want, err)
-		})
+		dir := t.TempDir()
+		for file, text := range map[string]string{"kubeconfig": tc.text, "ca.crt": cert, "key": key, "token": "t\n", "empty": "\n", "blank": ""} {
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+		}
+		_, err := apiserver.Open(apiserver.Config{Kubeconfig: filepath.Join(dir, "kubeconfig")}, zap.NewNop())
+		compare.Outcome(t, tc.name, tc.want, err)
 	}
 }
 
@@ -128,13 +126,11 @@ func TestServiceAccount(t *testing.T) {
 		{"no CA", "10.0.0.1:443", map[string]string{"token": "t"}, "ca.crt: no such file"},
 		{"invalid CA", "10.0.0.1:443", map[string]string{"token": "t", "ca.crt": "-"}, "unable to parse bytes as PEM block"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			dir := t.TempDir()
-			for file, text := range tc.files {
-				must.Succeed(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
-			}
-			_, err := apiserver.Open(apiserver.Config{ServiceAccount: dir, LookupEnv: inPod(t, tc.address)}, zap.NewNop())
-			compare.Outcome(t, "error", tc.want, err)
-		})
+		dir := t.TempDir()
+		for file, text := range tc.files {
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+		}
+		_, err := apiserver.Open(apiserver.Config{ServiceAccount: dir, LookupEnv: inPod(t, tc.address)}, zap.NewNop())
+		compare.Outcome(t, tc.name, tc.want, err)
 	}
 }

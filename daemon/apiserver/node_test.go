@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -97,15 +98,13 @@ func TestSilentWatch(t *testing.T) {
 		{"half an event", watches(send(`{"type":"MODIFIED","object":`+item, hang))},
 		{"event of one byte a second", watches(send(`{"type":"MODIFIED","object":`+item+`,"x":"`, drip))},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
-				after(61 * time.Minute)
-				if n := len(r.Requests()) / 2; n < 6 || n > 13 {
-					t.Errorf("found %d watches in 61 minutes, want one for each 5 to 10", n)
-				}
-				compare.Empty(t, "log", r.lines())
-			})
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
+			after(61 * time.Minute)
+			if n := len(r.Requests()) / 2; n < 6 || n > 13 {
+				t.Errorf("found %d watches in 61 minutes, want one for each 5 to 10", n)
+			}
+			compare.Empty(t, "log", r.lines())
 		})
 	}
 }
@@ -164,37 +163,35 @@ func TestFilesHalfWritten(t *testing.T) {
 		{"token empty", "token", "\n"},
 		{"token half", "token", "token"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				core, logs := eventtest.Observed(t)
-				apiserver.UseLogger(zap.New(core))
-				defer apiserver.UseLogger(zap.NewNop())
-				r := follow(t, newNetwork(), prepared)
-				after(time.Minute)
-				r.write(t, "ca.crt", string(r.CA())+cert)
-				switch tc.text {
-				case "":
-					must.Succeed(t, os.Remove(filepath.Join(r.account, tc.file)))
-				case "old":
-					r.write(t, tc.file, string(r.CA()))
-				default:
-					r.write(t, tc.file, tc.text)
-				}
-				r.UseCertificate(pair)
-				r.UseToken("token-2")
-				after(20 * time.Minute)
-				r.expect(t, node("uid-1", "mode", "af"))
-				r.write(t, "ca.crt", string(r.CA())+cert)
-				r.write(t, "token", "token-2")
-				r.Set(name, "uid-1", map[string]string{"mode": "region"})
-				after(31 * time.Second)
-				r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
-				after(46 * time.Second)
-				lines := r.lines()
-				if n := len(lines); n < 2 || n > 3 || lines[n-1] != "api.recovered" || logs.Len() > 2 {
-					t.Errorf("log: found %v and %d lines of client-go, want api.recovered at the end and at most 2", lines, logs.Len())
-				}
-			})
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			core, logs := eventtest.Observed(t)
+			apiserver.UseLogger(zap.New(core))
+			defer apiserver.UseLogger(zap.NewNop())
+			r := follow(t, newNetwork(), prepared)
+			after(time.Minute)
+			r.write(t, "ca.crt", string(r.CA())+cert)
+			switch tc.text {
+			case "":
+				must.Succeed(t, os.Remove(filepath.Join(r.account, tc.file)))
+			case "old":
+				r.write(t, tc.file, string(r.CA()))
+			default:
+				r.write(t, tc.file, tc.text)
+			}
+			r.UseCertificate(pair)
+			r.UseToken("token-2")
+			after(20 * time.Minute)
+			r.expect(t, node("uid-1", "mode", "af"))
+			r.write(t, "ca.crt", string(r.CA())+cert)
+			r.write(t, "token", "token-2")
+			r.Set(name, "uid-1", map[string]string{"mode": "region"})
+			after(31 * time.Second)
+			r.expect(t, node("uid-1", "mode", "af"), node("uid-1", "mode", "region"))
+			after(46 * time.Second)
+			lines := r.lines()
+			if n := len(lines); n < 2 || n > 3 || lines[n-1] != "api.recovered" || logs.Len() > 2 {
+				t.Errorf("log: found %v and %d lines of client-go, want api.recovered at the end and at most 2", lines, logs.Len())
+			}
 		})
 	}
 }
@@ -206,18 +203,16 @@ func TestFilesRefused(t *testing.T) {
 		{"token", "token-2", "401 Unauthorized: Unauthorized (the token or certificate is not accepted)"},
 		{"ca.crt", other, "tls: failed to verify certificate"},
 	} {
-		t.Run(tc.file, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.write(t, tc.file, tc.bad) })
-				after(10 * time.Minute)
-				r.expect(t)
-				compare.Equal(t, "refused was called", tc.file == "token", r.refusals.Load() > 0)
-				r.write(t, tc.file, map[string]string{"token": "token-1", "ca.crt": string(r.CA())}[tc.file])
-				after(time.Hour)
-				r.expect(t, node("uid-1", "mode", "af"))
-				compare.Values(t, "log", []string{"api.lost", "api.recovered"}, r.lines())
-				compare.Contains(t, "error", tc.want, r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()["error"].(string))
-			})
+		bubble.Run(t, tc.file, func(t *testing.T) {
+			r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.write(t, tc.file, tc.bad) })
+			after(10 * time.Minute)
+			r.expect(t)
+			compare.Equal(t, "refused was called", tc.file == "token", r.refusals.Load() > 0)
+			r.write(t, tc.file, map[string]string{"token": "token-1", "ca.crt": string(r.CA())}[tc.file])
+			after(time.Hour)
+			r.expect(t, node("uid-1", "mode", "af"))
+			compare.Values(t, "log", []string{"api.lost", "api.recovered"}, r.lines())
+			compare.Contains(t, "error", tc.want, r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()["error"].(string))
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/simapiserver"
@@ -118,43 +119,41 @@ var faults = []struct {
 // and FollowNode recovers once the server does.
 func TestFaults(t *testing.T) {
 	for _, tc := range faults {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
-				minutes := 20
-				if strings.Contains(tc.name, "huge") {
-					minutes = 1 // more would take too long
-				}
-				after(time.Duration(minutes) * time.Minute)
-				var want []apiserver.Node
-				if strings.HasPrefix(tc.name, "watch: ") {
-					want = append(want, node("uid-1", "mode", "af"))
-				}
-				r.expect(t, want...)
-				if n := len(r.Requests()); n < 1+minutes/2 || n > 10+10*minutes {
-					t.Errorf("found %d requests in %d minutes, want one or two for each 15 to 60 seconds", n, minutes)
-				}
-				r.UseFault(nil)
-				r.Set(name, "uid-1", map[string]string{"mode": "region"})
-				after(3 * time.Minute) // a Retry-After takes up to 90 s, and a watch must have lasted 45 s
-				r.expect(t, append(want, node("uid-1", "mode", "region"))...)
-				compare.Values(t, "log", []string{"api.lost", "api.recovered"}, r.lines())
-				line := r.logs.FilterField(zap.String("event", "api.lost")).All()[0]
-				message := "api server lost, trying again"
-				if strings.HasPrefix(strings.TrimPrefix(tc.name, "watch: "), "4") {
-					message = "api server refuses, trying again"
-				}
-				compare.Equal(t, "message", message, line.Message)
-				forbidden := strings.HasSuffix(tc.name, "403")
-				compare.Equal(t, "refused was called", forbidden, r.refusals.Load() > 0)
-				lost := line.ContextMap()
-				if text := lost["error"].(string); !strings.Contains(text, tc.want) || len(text) > 600 {
-					t.Errorf("error: found %s\nwant %q in it", text, tc.want)
-				}
-				if lost["node"] != name || lost["address"] != "https://127.0.0.1:6443" || lost["retry_ms"] == nil {
-					t.Errorf("fields: found %v, want node, address and retry_ms", lost)
-				}
-			})
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(tc.fault) })
+			minutes := 20
+			if strings.Contains(tc.name, "huge") {
+				minutes = 1 // more would take too long
+			}
+			after(time.Duration(minutes) * time.Minute)
+			var want []apiserver.Node
+			if strings.HasPrefix(tc.name, "watch: ") {
+				want = append(want, node("uid-1", "mode", "af"))
+			}
+			r.expect(t, want...)
+			if n := len(r.Requests()); n < 1+minutes/2 || n > 10+10*minutes {
+				t.Errorf("found %d requests in %d minutes, want one or two for each 15 to 60 seconds", n, minutes)
+			}
+			r.UseFault(nil)
+			r.Set(name, "uid-1", map[string]string{"mode": "region"})
+			after(3 * time.Minute) // a Retry-After takes up to 90 s, and a watch must have lasted 45 s
+			r.expect(t, append(want, node("uid-1", "mode", "region"))...)
+			compare.Values(t, "log", []string{"api.lost", "api.recovered"}, r.lines())
+			line := r.logs.FilterField(zap.String("event", "api.lost")).All()[0]
+			message := "api server lost, trying again"
+			if strings.HasPrefix(strings.TrimPrefix(tc.name, "watch: "), "4") {
+				message = "api server refuses, trying again"
+			}
+			compare.Equal(t, "message", message, line.Message)
+			forbidden := strings.HasSuffix(tc.name, "403")
+			compare.Equal(t, "refused was called", forbidden, r.refusals.Load() > 0)
+			lost := line.ContextMap()
+			if text := lost["error"].(string); !strings.Contains(text, tc.want) || len(text) > 600 {
+				t.Errorf("error: found %s\nwant %q in it", text, tc.want)
+			}
+			if lost["node"] != name || lost["address"] != "https://127.0.0.1:6443" || lost["retry_ms"] == nil {
+				t.Errorf("fields: found %v, want node, address and retry_ms", lost)
+			}
 		})
 	}
 }
@@ -163,17 +162,15 @@ func TestFaults(t *testing.T) {
 // doesn't leave any goroutines behind.
 func TestEndsAtAnyTime(t *testing.T) {
 	for _, tc := range faults {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				listener := newNetwork()
-				r := follow(t, listener, func(r *rig) { prepared(r); r.UseFault(tc.fault) })
-				after(10 * time.Second)
-				begin := time.Now()
-				r.end()
-				compare.Equal(t, "time of the end", 0, time.Since(begin))
-				synctest.Wait()
-				compare.Equal(t, "open connections", 0, listener.open.Load())
-			})
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			listener := newNetwork()
+			r := follow(t, listener, func(r *rig) { prepared(r); r.UseFault(tc.fault) })
+			after(10 * time.Second)
+			begin := time.Now()
+			r.end()
+			compare.Equal(t, "time of the end", 0, time.Since(begin))
+			synctest.Wait()
+			compare.Equal(t, "open connections", 0, listener.open.Load())
 		})
 	}
 }
@@ -226,17 +223,15 @@ func TestRetryAfter(t *testing.T) {
 		header   string
 		min, max time.Duration
 	}{{"50", 50 * time.Second, 75 * time.Second}, {"999999999999", time.Minute, 90 * time.Second}, {"-1", 0, time.Second}, {"soon", 0, time.Second}} {
-		t.Run(tc.header, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(refuse(429, "too many", "Retry-After", tc.header)) })
-				begin := time.Now()
-				for len(r.Requests()) < 2 {
-					after(10 * time.Millisecond)
-				}
-				if took := time.Since(begin); took < tc.min || took > tc.max+20*time.Millisecond {
-					t.Errorf("next attempt: found %s, want %s to %s", took, tc.min, tc.max)
-				}
-			})
+		bubble.Run(t, tc.header, func(t *testing.T) {
+			r := follow(t, newNetwork(), func(r *rig) { prepared(r); r.UseFault(refuse(429, "too many", "Retry-After", tc.header)) })
+			begin := time.Now()
+			for len(r.Requests()) < 2 {
+				after(10 * time.Millisecond)
+			}
+			if took := time.Since(begin); took < tc.min || took > tc.max+20*time.Millisecond {
+				t.Errorf("next attempt: found %s, want %s to %s", took, tc.min, tc.max)
+			}
 		})
 	}
 }

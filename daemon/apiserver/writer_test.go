@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/apiserver"
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
@@ -143,21 +144,19 @@ func TestWriterErrors(t *testing.T) {
 		{"invalid namespace", create(elsewhere), []string{"refused"}, `"a/b", want a DNS name`},
 		{"invalid name of a pod", pod("a/log"), []string{"refused"}, "get pod work/a/log: want DNS names"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, w := writing(t, nil)
-				err := tc.do(server, w)
-				var is []string
-				for _, kind := range []string{"not found", "exists", "forbidden", "ending", "refused"} {
-					if errors.Is(err, kinds[kind]) {
-						is = append(is, kind)
-					}
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			server, w := writing(t, nil)
+			err := tc.do(server, w)
+			var is []string
+			for _, kind := range []string{"not found", "exists", "forbidden", "ending", "refused"} {
+				if errors.Is(err, kinds[kind]) {
+					is = append(is, kind)
 				}
-				compare.Values(t, "kinds", tc.is, is)
-				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("error %v, want one with %q", err, tc.want)
-				}
-			})
+			}
+			compare.Values(t, "kinds", tc.is, is)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want one with %q", err, tc.want)
+			}
 		})
 	}
 }

@@ -24,17 +24,6 @@ func (r *rig) timed(f func(http.ResponseWriter, *http.Request) bool) *[]string {
 	return &all
 }
 
-// Each Event is written as soon as pace allows.
-func TestTimes(t *testing.T) {
-	story(t, func(r *rig) {
-		r.shows(device("3b:00.0"))
-		times := r.timed(nil)
-		r.flap(2, 5*time.Second)
-		after(30 * time.Second)
-		compare.Values(r.t, "requests", []string{"1.0 POST", "3.5 POST", "11.0 PATCH", "13.5 PATCH"}, *times)
-	})
-}
-
 // If an Event is repeated while it's being written, the repetition is written too.
 func TestRepetitionDuringWrite(t *testing.T) {
 	story(t, func(r *rig) {
@@ -122,28 +111,8 @@ func TestBounded(t *testing.T) {
 	}, func(r *rig) { r.UseFault(refuse("", 500, "etcd")) })
 }
 
-// If more Events were dropped within a minute after the last log line about dropped Events, their number is logged when
-// Follow returns.
-func TestDroppedLoggedAtEnd(t *testing.T) {
-	story(t, func(r *rig) {
-		var list []*inventory.Device
-		for i := range 30 {
-			list = append(list, device(fmt.Sprintf("%02x:00.0", i), "port-ap6"))
-		}
-		r.shows(list...)
-		r.logged("recorder.dropped")
-		for i := range list {
-			list[i] = device(list[i].ID, "afu-dead", "port-ap6")
-		}
-		r.shows(list...)
-		r.logged("recorder.dropped")
-		r.end()
-		r.logged("recorder.dropped", "recorder.dropped")
-	})
-}
-
-// Dropped Events are logged once a minute.
-func TestDroppedLoggedEachMinute(t *testing.T) {
+// Dropped Events are logged once a minute, and the last of them when Follow returns.
+func TestDroppedLogged(t *testing.T) {
 	story(t, func(r *rig) {
 		for i := range 20 {
 			var list []*inventory.Device
@@ -153,7 +122,10 @@ func TestDroppedLoggedEachMinute(t *testing.T) {
 			r.publish(true, list...)
 			after(10 * time.Second)
 		}
-		r.logged("recorder.dropped", "recorder.dropped", "recorder.dropped", "recorder.dropped")
+		want := slices.Repeat([]string{"recorder.dropped"}, 4)
+		r.logged(want...)
+		r.end()
+		r.logged(append(want, "recorder.dropped")...)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
 const (
@@ -57,11 +58,7 @@ func TestDeviceLifecycle(t *testing.T) {
 				" unhealthy (recovering from removed-in-use). Device nodes that the pod has open no longer work: it must open them again or be restarted.",
 			onNode + "Normal DeviceReleased x1" + fpga + ", which was removed from the node, was released at 2000-01-01T00:04:30Z after 30s.",
 		}
-		var got []string
-		for _, e := range r.Events() {
-			got = append(got, e.String())
-		}
-		compare.Values(r.t, "events", want, got)
+		compare.Values(r.t, "events", want, r.each(simapiserver.Event.String))
 		r.counted(map[string]int{kubeevents.Sent: 14})
 		r.logged()
 		e := r.Events()[3]
@@ -93,11 +90,8 @@ func TestFunctionsWithoutRule(t *testing.T) {
 		r.shows(function("", "pci-gone"))
 		r.shows(function(""))
 		r.shows()
-		var got []string
-		for _, e := range r.Events() {
-			got = append(got, e.Reason)
-		}
-		compare.Values(r.t, "events", []string{"DeviceAdded", "DeviceUnhealthy"}, got)
+		reason := func(e simapiserver.Event) string { return e.Reason }
+		compare.Values(r.t, "events", []string{"DeviceAdded", "DeviceUnhealthy"}, r.each(reason))
 	})
 }
 
@@ -295,29 +289,27 @@ func TestHoldersLate(t *testing.T) {
 		{"answers too late", func(r *rig) { after(time.Hour); r.locked(func() { r.asking = nil }) }, nil, nil},
 		{"free", func(r *rig) { r.locked(func() { r.asking, r.held = nil, nil }) }, nil, nil},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			story(t, func(r *rig) {
-				r.SetPod("work", "job", "uid-1")
-				r.hold("3b:00.0", "work/job/main")
-				r.shows(device("3b:00.0"))
-				r.shows(device("3b:00.0", "port-ap6"))
-				if e := r.Events()[0]; !strings.HasSuffix(e.Message, "It is not known which pod uses it.") {
-					r.t.Errorf("message %q, want it to end with an unknown holder", e.Message)
+		storyOf(t, tc.name, func(r *rig) {
+			r.SetPod("work", "job", "uid-1")
+			r.hold("3b:00.0", "work/job/main")
+			r.shows(device("3b:00.0"))
+			r.shows(device("3b:00.0", "port-ap6"))
+			if e := r.Events()[0]; !strings.HasSuffix(e.Message, "It is not known which pod uses it.") {
+				r.t.Errorf("message %q, want it to end with an unknown holder", e.Message)
+			}
+			for _, d := range tc.steps {
+				r.shows(d)
+			}
+			tc.then(r)
+			after(time.Minute)
+			var got []string
+			for _, e := range r.Events() {
+				if e.InvolvedObject.Kind == "Pod" {
+					got = append(got, short(e))
 				}
-				for _, d := range tc.steps {
-					r.shows(d)
-				}
-				tc.then(r)
-				after(time.Minute)
-				var got []string
-				for _, e := range r.Events() {
-					if e.InvolvedObject.Kind == "Pod" {
-						got = append(got, short(e))
-					}
-				}
-				compare.Values(r.t, "on the pod", tc.want, got)
-			}, func(r *rig) { r.asking = errNoAnswer })
-		})
+			}
+			compare.Values(r.t, "on the pod", tc.want, got)
+		}, func(r *rig) { r.asking = errNoAnswer })
 	}
 }
 
@@ -362,15 +354,13 @@ func TestRemovedWithoutGrace(t *testing.T) {
 		{"known", nil, "No container uses it."},
 		{"not known", errNoAnswer, "It is not known which pod uses it."},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			story(t, func(r *rig) {
-				r.shows(device("3b:00.0"))
-				r.shows()
-				r.events("removed", onNode+"Normal DeviceRemoved x1")
-				if e := r.Events()[0]; !strings.HasSuffix(e.Message, tc.want) {
-					r.t.Errorf("message %q, want it to end with %q", e.Message, tc.want)
-				}
-			}, func(r *rig) { r.asking = tc.asking })
-		})
+		storyOf(t, tc.name, func(r *rig) {
+			r.shows(device("3b:00.0"))
+			r.shows()
+			r.events("removed", onNode+"Normal DeviceRemoved x1")
+			if e := r.Events()[0]; !strings.HasSuffix(e.Message, tc.want) {
+				r.t.Errorf("message %q, want it to end with %q", e.Message, tc.want)
+			}
+		}, func(r *rig) { r.asking = tc.asking })
 	}
 }

@@ -99,9 +99,9 @@ func story(t *testing.T, tell func(*rig), prepare ...func(*rig)) {
 }
 
 // storyOf is like story, but runs tell as a subtest.
-func storyOf(t *testing.T, name string, tell func(*rig)) {
+func storyOf(t *testing.T, name string, tell func(*rig), prepare ...func(*rig)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { story(t, tell) })
+	t.Run(name, func(t *testing.T) { story(t, tell, prepare...) })
 }
 
 func start(t *testing.T, prepare ...func(*rig)) *rig {
@@ -185,11 +185,15 @@ func short(e simapiserver.Event) string {
 // events compares the API server's Events, without their messages.
 func (r *rig) events(when string, want ...string) {
 	r.t.Helper()
-	var got []string
+	compare.Values(r.t, fmt.Sprintf("%s: events", when), want, r.each(short))
+}
+
+// each formats the API server's Events.
+func (r *rig) each(format func(simapiserver.Event) string) (all []string) {
 	for _, e := range r.Events() {
-		got = append(got, short(e))
+		all = append(all, format(e))
 	}
-	compare.Values(r.t, fmt.Sprintf("%s: events", when), want, got)
+	return all
 }
 
 // counted compares the results that Count was called with.

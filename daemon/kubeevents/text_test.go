@@ -6,41 +6,18 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/daemon/cordon"
-	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/simapiserver"
 )
 
 // A message contains all of the device's reasons.
 func TestCauses(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		before  []string // the device's reasons; "degraded:" as in device
-		reasons []string
-		want    string
-	}{
-		{"one", nil, []string{"port-ap6"}, "unhealthy (port-ap6)"},
-		{"one has ended", nil, []string{"port-ap6", "recovering=unreadable"}, "unhealthy (port-ap6, recovering from unreadable)"},
-		{"all have ended", nil, []string{"recovering=port-ap6", "recovering=unreadable"}, "unhealthy (recovering from port-ap6, recovering from unreadable)"},
-		{"flaps", nil, []string{"flapping", "recovering=port-ap6"}, "unhealthy (flapping, recovering from port-ap6)"},
-		{"flaps, unhealthy now", nil, []string{"flapping", "port-ap6", "recovering=unreadable"}, "unhealthy (flapping, port-ap6, recovering from unreadable)"},
-		{"only flaps", nil, []string{"flapping"}, "unhealthy (flapping)"},
-		{"was degraded before", []string{"degraded:link-speed"}, []string{"degraded:link-speed", "recovering=port-ap6"},
-			"unhealthy (link-speed, recovering from port-ap6)"},
-		{"was degraded before, more reasons", []string{"degraded:link-speed"}, []string{"port-ap6", "degraded:link-speed", "recovering=unreadable"},
-			"unhealthy (port-ap6, link-speed, recovering from unreadable)"},
-		{"degraded", nil, []string{"degraded:link-speed", "degraded:recovering=link-width"}, "degraded (link-speed, recovering from link-width)"},
-	} {
-		storyOf(t, tc.name, func(r *rig) {
-			r.shows(device("3b:00.0", tc.before...))
-			d := device("3b:00.0", tc.reasons...)
-			if !strings.HasPrefix(tc.want, "degraded") {
-				d.Health = inventory.Unhealthy
-			}
-			r.shows(d)
-			events := r.Events()
-			compare.Contains(r.t, "message", " has been "+tc.want+" since ", events[len(events)-1].Message)
-		})
-	}
+	story(t, func(r *rig) {
+		r.shows(device("3b:00.0"))
+		r.shows(device("3b:00.0", "degraded:link-speed", "degraded:recovering=link-width", "degraded:recovering=unreadable"))
+		want := " has been degraded (link-speed, recovering from link-width, recovering from unreadable) since "
+		compare.Contains(r.t, "message", want, r.Events()[0].Message)
+	})
 }
 
 // The message contains the administrator and the cordon's reason, unless the cordon has ended since.
@@ -56,11 +33,7 @@ func TestCordoned(t *testing.T) {
 			"FPGA device 5e:00.0 (b-com.com/accelerator) has been out of service since 2000-01-01T00:00:30Z." +
 				" It is not allocated to any container. No container uses it.",
 		}
-		var got []string
-		for _, e := range r.Events() {
-			got = append(got, e.Message)
-		}
-		compare.Values(r.t, "messages", want, got)
+		compare.Values(r.t, "messages", want, r.each(func(e simapiserver.Event) string { return e.Message }))
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"b-com.com/accelerator-device-plugin/daemon/kubeevents"
@@ -28,23 +27,20 @@ func (r *rig) flap(times int, period time.Duration) {
 	}
 }
 
-// A repetition increments the count of an existing Event. The Event is written at most every 10 s, and in the end it
-// contains the latest message.
+// A repetition increments the count of an existing Event. The Event is written as soon as pace allows, at most every
+// 10 s, and in the end it contains the latest message.
 func TestAggregated(t *testing.T) {
 	story(t, func(r *rig) {
 		r.shows(device("3b:00.0"))
-		begin := time.Now()
+		begin, times := time.Now(), r.timed(nil)
 		r.flap(12, 5*time.Second)
 		after(20 * time.Second)
 		r.events("flapped", onNode+"Warning DeviceUnhealthy x12", onNode+"Normal DeviceRecovered x12")
-		var requests []string
-		for _, q := range r.Requests() {
-			method, _, _ := strings.Cut(q, " ")
-			requests = append(requests, method)
+		want := []string{"1.0 POST", "3.5 POST"}
+		for _, s := range []int{10, 20, 30, 40, 50, 60} {
+			want = append(want, fmt.Sprintf("%d.0 PATCH", s+1), fmt.Sprintf("%d.5 PATCH", s+3))
 		}
-		// Two Events over 60 s: written immediately, and after 10, 20, 30, 40, 50 and 60 s.
-		want := slices.Concat([]string{"POST", "POST"}, slices.Repeat([]string{"PATCH"}, 12))
-		compare.Values(r.t, "requests", want, requests)
+		compare.Values(r.t, "requests", want, *times)
 		r.counted(map[string]int{kubeevents.Sent: 14})
 		for i, e := range r.Events() {
 			at := begin.Add(55*time.Second + time.Duration(i)*2500*time.Millisecond).UTC().Format(time.RFC3339)
@@ -175,39 +171,33 @@ func podAnswer(text string) simapiserver.Fault {
 // Temporary failures delay Events and are logged once. Attempts are paced.
 func TestTemporaryFailures(t *testing.T) {
 	for _, tc := range failures {
-		t.Run(tc.name, func(t *testing.T) {
-			story(t, func(r *rig) {
-				r.SetPod("work", "job", "uid-1")
-				r.hold("3b:00.0", "work/job/main")
-				r.publish(true, device("3b:00.0", "port-ap6"))
-				after(2 * time.Minute)
-				if n := len(r.Requests()); n < 3 || n > 40 {
-					r.t.Errorf("found %d requests in 2 minutes, want 3 to 40", n)
+		storyOf(t, tc.name, func(r *rig) {
+			r.SetPod("work", "job", "uid-1")
+			r.hold("3b:00.0", "work/job/main")
+			r.publish(true, device("3b:00.0", "port-ap6"))
+			after(2 * time.Minute)
+			if n := len(r.Requests()); n < 3 || n > 40 {
+				r.t.Errorf("found %d requests in 2 minutes, want 3 to 40", n)
+			}
+			r.UseFault(nil)
+			r.UseToken("token-1")
+			after(time.Minute)
+			got := slices.Sorted(slices.Values(r.each(short)))
+			compare.Values(r.t, "events", []string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}, got)
+			r.logged("api.lost", "api.recovered")
+			r.counted(map[string]int{kubeevents.Sent: 2})
+			if r.locked(func() {
+				if r.failures == 0 {
+					r.t.Error("failures: found 0, want more")
 				}
-				r.UseFault(nil)
-				r.UseToken("token-1")
-				after(time.Minute)
-				got := []string{short(r.Events()[0]), short(r.Events()[1])}
-				slices.Sort(got)
-				want := []string{onNode + "Warning DeviceUnhealthy x1", onPod + "Warning DeviceUnhealthy x1"}
-				if diff := cmp.Diff(want, got); diff != "" || len(r.Events()) != 2 {
-					r.t.Errorf("events (-want +got):\n%s", diff)
-				}
-				r.logged("api.lost", "api.recovered")
-				r.counted(map[string]int{kubeevents.Sent: 2})
-				if r.locked(func() {
-					if r.failures == 0 {
-						r.t.Error("failures: found 0, want more")
-					}
-				}); r.t.Failed() {
-					return
-				}
-				lost := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()
-				if text := lost["error"].(string); !strings.Contains(text, tc.want) || len(text) > 600 {
-					r.t.Errorf("error: found %s\nwant %q in it", text, tc.want)
-				}
-			}, func(r *rig) { r.UseFault(tc.fault) })
-		})
+			}); r.t.Failed() {
+				return
+			}
+			lost := r.logs.FilterField(zap.String("event", "api.lost")).All()[0].ContextMap()
+			if text := lost["error"].(string); !strings.Contains(text, tc.want) || len(text) > 600 {
+				r.t.Errorf("error: found %s\nwant %q in it", text, tc.want)
+			}
+		}, func(r *rig) { r.UseFault(tc.fault) })
 	}
 }
 
@@ -328,16 +318,14 @@ func TestDeadServer(t *testing.T) {
 func TestEndsAtAnyTime(t *testing.T) {
 	for _, tc := range failures {
 		for _, when := range []time.Duration{0, settleTime, 5 * time.Second} {
-			t.Run(fmt.Sprintf("%s, after %s", tc.name, when), func(t *testing.T) {
-				story(t, func(r *rig) {
-					r.hold("3b:00.0", "work/job/main")
-					r.publish(true, device("3b:00.0", "port-ap6"))
-					time.Sleep(when) // fake time
-					begin := time.Now()
-					r.end()
-					compare.Equal(r.t, "time of the end", 0, time.Since(begin))
-				}, func(r *rig) { r.UseFault(tc.fault) })
-			})
+			storyOf(t, fmt.Sprintf("%s, after %s", tc.name, when), func(r *rig) {
+				r.hold("3b:00.0", "work/job/main")
+				r.publish(true, device("3b:00.0", "port-ap6"))
+				time.Sleep(when) // fake time
+				begin := time.Now()
+				r.end()
+				compare.Equal(r.t, "time of the end", 0, time.Since(begin))
+			}, func(r *rig) { r.UseFault(tc.fault) })
 		}
 	}
 }
@@ -383,11 +371,7 @@ func TestServerDownForAnHour(t *testing.T) {
 		r.shows(device("3b:00.0", "port-ap6"), device("3c:00.0"))
 		r.UseFault(nil)
 		after(time.Minute)
-		var got []string
-		for _, e := range r.Events() {
-			got = append(got, short(e)) // in the order of the last attempts
-		}
-		slices.Sort(got)
+		got := slices.Sorted(slices.Values(r.each(short))) // r.each has the order of the last attempts
 		want := []string{onNode + "Normal DeviceRecovered x1", onNode + "Warning DeviceUnhealthy x1"}
 		compare.Values(r.t, "events", want, got)
 		r.counted(map[string]int{kubeevents.Sent: 2, kubeevents.Failed: 1})

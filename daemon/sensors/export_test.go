@@ -11,27 +11,23 @@ func (s *Sensors) ReadWith(read func(address, what string) (readings []sensors.R
 	}
 }
 
+// Outcome is what a reading of a card returned.
+type Outcome struct {
+	Readings []sensors.Reading
+	Failures int
+	Firmware sensors.Firmware
+}
+
 // Reader returns a function that reads one of the host's cards, using what was kept from its last call.
-func (s *Sensors) Reader(address string) func(all bool) (readings []sensors.Reading, failures int) {
+func (s *Sensors) Reader(address string) func(all bool) Outcome {
 	var k kept
-	return func(everything bool) ([]sensors.Reading, int) {
+	return func(everything bool) Outcome {
 		what := main
 		if everything {
 			what = all
 		}
 		o := s.read(address, k, what)
 		k = o.kept
-		return o.readings, o.failures
-	}
-}
-
-// Firmware returns a function that reads the versions of one of the host's cards, using what was kept from its last
-// call.
-func (s *Sensors) Firmware(address string) func() sensors.Firmware {
-	var k kept
-	return func() sensors.Firmware {
-		o := s.read(address, k, main)
-		k = o.kept
-		return o.firmware
+		return Outcome{o.readings, o.failures, o.firmware}
 	}
 }

@@ -1,7 +1,6 @@
 package sensors_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -23,6 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -277,22 +277,20 @@ func TestLeavesWhileRead(t *testing.T) {
 		{"in time", 3 * time.Second, "3b:00.0=-,0", "3b:00.0=-,0"},
 		{"overdue", 15 * time.Second, "3b:00.0=-,1", "3b:00.0=-,1"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t, sensors.Settings{Which: sensors.Main, Interval: test.interval}, inventory.Snapshot{})
-				hangs := make(chan struct{})
-				r.set(one, answer{hangs: hangs, value: 99})
-				r.devices.Store(node(device(one, "dfl")))
-				r.after(test.interval-time.Millisecond, "3b:00.0", test.before)
-				r.set(one, answer{value: 30})
-				r.devices.Store(node())
-				r.after(test.interval, "", "")
-				r.devices.Store(node(device(one, "dfl")))
-				r.after(test.interval, "", test.after)
-				close(hangs)
-				r.after(0, "", test.after) // not 99 °C
-				r.after(test.interval, "3b:00.0", strings.Replace(test.after, "-", "30", 1))
-			})
+		bubble.Run(t, test.name, func(t *testing.T) {
+			r := start(t, sensors.Settings{Which: sensors.Main, Interval: test.interval}, inventory.Snapshot{})
+			hangs := make(chan struct{})
+			r.set(one, answer{hangs: hangs, value: 99})
+			r.devices.Store(node(device(one, "dfl")))
+			r.after(test.interval-time.Millisecond, "3b:00.0", test.before)
+			r.set(one, answer{value: 30})
+			r.devices.Store(node())
+			r.after(test.interval, "", "")
+			r.devices.Store(node(device(one, "dfl")))
+			r.after(test.interval, "", test.after)
+			close(hangs)
+			r.after(0, "", test.after) // not 99 °C
+			r.after(test.interval, "3b:00.0", strings.Replace(test.after, "-", "30", 1))
 		})
 	}
 }
@@ -303,25 +301,23 @@ func TestReplaced(t *testing.T) {
 	removed := device(one, "dfl")
 	removed.Reasons = []string{inventory.ReasonRemovedInUse}
 	for name, without := range map[string]inventory.Snapshot{"not in use": node(), "in use": node(removed)} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := start(t, quarter, node(device(one, "dfl")))
-				r.after(time.Second, "3b:00.0", "3b:00.0=40,0")
-				r.devices.Store(without)
-				r.after(time.Second, "", "")
-				r.devices.Store(node(device(one, "dfl")))
-				r.after(time.Second, "", "")
-				hangs := make(chan struct{})
-				r.set(one, answer{hangs: hangs, value: 99})
-				r.after(12*time.Second, "3b:00.0", "3b:00.0=-,0")
-				r.devices.Store(without)
-				r.after(time.Second, "", "")
-				r.set(one, answer{value: 50})
-				r.devices.Store(node(device(one, "dfl")))
-				close(hangs) // reading the old card finishes
-				r.after(time.Second, "", "")
-				r.after(13*time.Second, "3b:00.0", "3b:00.0=50,0")
-			})
+		bubble.Run(t, name, func(t *testing.T) {
+			r := start(t, quarter, node(device(one, "dfl")))
+			r.after(time.Second, "3b:00.0", "3b:00.0=40,0")
+			r.devices.Store(without)
+			r.after(time.Second, "", "")
+			r.devices.Store(node(device(one, "dfl")))
+			r.after(time.Second, "", "")
+			hangs := make(chan struct{})
+			r.set(one, answer{hangs: hangs, value: 99})
+			r.after(12*time.Second, "3b:00.0", "3b:00.0=-,0")
+			r.devices.Store(without)
+			r.after(time.Second, "", "")
+			r.set(one, answer{value: 50})
+			r.devices.Store(node(device(one, "dfl")))
+			close(hangs) // reading the old card finishes
+			r.after(time.Second, "", "")
+			r.after(13*time.Second, "3b:00.0", "3b:00.0=50,0")
 		})
 	}
 }
@@ -359,6 +355,17 @@ func TestEnd(t *testing.T) {
 	})
 }
 
+func reader(host sysfs.Host, address string) func(all bool) sensors.Outcome {
+	return sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(address)
+}
+
+// running reads the sensors of these devices until the test ends, or until end is called.
+func running(t *testing.T, host sysfs.Host, devices ...*inventory.Device) (s *sensors.Sensors, end func()) {
+	settings := latest.New(quarter)
+	s = sensors.New(sensors.Config{Host: host, Devices: snapshots{latest.New(node(devices...))}, Settings: settings.Load}, eventtest.Log(t))
+	return s, task.Run(t, s.Run)
+}
+
 // unfold returns a host with a board from testdata/sysfs, or with the recorded N6001.
 func unfold(t *testing.T, file string) sysfs.Host {
 	root := t.TempDir()
@@ -374,13 +381,14 @@ func testRecorded(t *testing.T) {
 	host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
 	dir := must.Value(filepath.EvalSymlinks(host.Sys + "/class/hwmon/hwmon1"))(t)
 	write := func(file, text string) { must.Succeed(t, os.WriteFile(dir+"/"+file, []byte(text), 0o600)) }
-	read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(card)
-	readings, failures := read(true)
-	compare.Equal(t, "readings of all", 76, len(readings))
-	compare.Equal(t, "failures", 0, failures)
+	read := reader(host, card)
+	all := read(true)
+	compare.Equal(t, "readings of all", 76, len(all.Readings))
+	compare.Equal(t, "failures", 0, all.Failures)
 
+	var readings []measured.Reading
 	limit := func() float64 {
-		readings, _ = read(false)
+		readings = read(false).Readings
 		i := slices.IndexFunc(readings, func(r measured.Reading) bool { return r.Name == "Board Bottom Near CVL Temperature" })
 		return readings[i].Max
 	}
@@ -398,8 +406,7 @@ func testRecorded(t *testing.T) {
 	write("name", "other")
 	write("temp1_input", "33000")
 	time.Sleep(time.Second) // fake time
-	readings, _ = read(false)
-	compare.Values(t, "chips", []string{"other"}, chips(readings))
+	compare.Values(t, "chips", []string{"other"}, chips(read(false)))
 }
 
 // TestLateDriver checks that a device that appears later than the card is found.
@@ -411,13 +418,11 @@ func testLateDriver(t *testing.T) {
 	link := host.Sys + "/class/hwmon/hwmon1"
 	must.Succeed(t, os.Rename(link, link+".aside"))
 	must.Succeed(t, os.Rename(link+".aside", host.Sys+"/aside"))
-	read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
-	readings, _ := read(false)
-	compare.Values(t, "chips", []string{"dfl_fme_thermal"}, chips(readings))
+	read := reader(host, "0000:01:00.0")
+	compare.Values(t, "chips", []string{"dfl_fme_thermal"}, chips(read(false)))
 	must.Succeed(t, os.Rename(host.Sys+"/aside", link))
 	time.Sleep(time.Second) // fake time
-	readings, _ = read(false)
-	compare.Values(t, "chips", []string{"dfl_fme_thermal", "n6000bmc_hwmon"}, chips(readings))
+	compare.Values(t, "chips", []string{"dfl_fme_thermal", "n6000bmc_hwmon"}, chips(read(false)))
 }
 
 // TestFailures reads a board with some failing sensors.
@@ -440,11 +445,11 @@ func TestFailures(t *testing.T) {
 			for _, file := range test.files {
 				must.Succeed(t, os.WriteFile(host.Sys+"/class/hwmon/hwmon1/"+file, []byte(test.content), 0o600))
 			}
-			read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+			read := reader(host, "0000:01:00.0")
 			for range 2 { // what failed is retried
-				readings, failures := read(false)
-				compare.Equal(t, "readings", test.readings, len(readings))
-				compare.Equal(t, "failures", test.failures, failures)
+				o := read(false)
+				compare.Equal(t, "readings", test.readings, len(o.Readings))
+				compare.Equal(t, "failures", test.failures, o.Failures)
 			}
 		})
 	}
@@ -455,12 +460,10 @@ func TestLeaves(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
 	for _, file := range []string{"hwmon0/temp1_max", "hwmon1/power1_input"} {
 		must.Succeed(t, os.Remove(host.Sys+"/class/hwmon/"+file))
-		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		read := reader(host, "0000:01:00.0")
 		read(true)
 		must.Succeed(t, os.Remove(host.Sys+"/class/hwmon/hwmon0/temp1_input"))
-		readings, failures := read(true)
-		compare.Equal(t, "readings", 0, len(readings))
-		compare.Equal(t, "failures", 0, failures)
+		compare.Values(t, "outcome", sensors.Outcome{}, read(true))
 		must.Succeed(t, os.WriteFile(host.Sys+"/class/hwmon/hwmon0/temp1_input", []byte("1000\n"), 0o600))
 	}
 }
@@ -468,11 +471,7 @@ func TestLeaves(t *testing.T) {
 // TestNoDevice checks that ENODEV from the driver counts as a failure if the card is still there.
 func TestNoDevice(t *testing.T) {
 	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
-	first := func() (failures int) {
-		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
-		_, failures = read(true)
-		return failures
-	}
+	first := func() (failures int) { return reader(host, "0000:01:00.0")(true).Failures }
 	// The last accesses open and read a value and two limits for each of two sensors, and look for a controller above
 	// each sensor.
 	const values, controllers = 2 * 3 * 2, 2
@@ -487,12 +486,12 @@ func TestNoDevice(t *testing.T) {
 func TestLimitFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := unfold(t, "../../internal/sensors/testdata/n6001.txtar")
-		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		read := reader(host, "0000:01:00.0")
 		limit := host.Sys + "/class/hwmon/hwmon1/temp16_max"
 		read(false)
 		usual := sysfstest.Refuse(t, -1, func() { read(false) })
 		must.Succeed(t, os.WriteFile(limit, []byte("garbage"), 0o600))
-		read = sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
+		read = reader(host, "0000:01:00.0")
 		read(false)
 		compare.Equal(t, "accesses", usual+2, sysfstest.Refuse(t, -1, func() { read(false) }))
 	})
@@ -500,17 +499,13 @@ func TestLimitFails(t *testing.T) {
 
 // TestFirmwareWithFailure reads versions from a controller that has a sensor that always fails.
 func TestFirmwareWithFailure(t *testing.T) {
-	const address = "0000:3b:00.0"
-	n, host := plugged(t, address)
+	n, host := plugged(t, one)
 	must.Succeed(t, os.WriteFile(n.Sys+"/class/hwmon/hwmon2/temp1_input", []byte("garbage"), 0o600))
 	synctest.Test(t, func(t *testing.T) {
-		settings := latest.New(quarter)
-		s := sensors.New(sensors.Config{Host: host, Devices: snapshots{latest.New(node(device(address, "dfl")))}, Settings: settings.Load}, zap.NewNop())
-		end := task.Run(t, s.Run)
+		s, _ := running(t, host, device(one, "dfl"))
 		synctest.Wait()
-		compare.Equal(t, "failures", 1, s.Latest()[address].Failures)
-		compare.Equal(t, "firmware", "1.4.0", s.Latest()[address].Firmware.BMC)
-		end()
+		compare.Equal(t, "failures", 1, s.Latest()[one].Failures)
+		compare.Equal(t, "firmware", "1.4.0", s.Latest()[one].Firmware.BMC)
 	})
 }
 
@@ -526,7 +521,7 @@ func TestAccesses(t *testing.T) {
 		{"0000:01:00.0", 2*2 + 4},
 		{"0000:00:02.0", 1}, // neither sensors nor a function
 	} {
-		read := sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader(test.address)
+		read := reader(host, test.address)
 		for range 3 {
 			read(true)
 		}
@@ -534,47 +529,31 @@ func TestAccesses(t *testing.T) {
 	}
 }
 
-func chips(readings []measured.Reading) (names []string) {
-	for _, r := range readings {
+func chips(o sensors.Outcome) (names []string) {
+	for _, r := range o.Readings {
 		names = append(names, r.Chip)
 	}
 	return slices.Compact(names)
 }
 
 // TestShortage makes each access of a reading fail in turn. That says nothing about the card, so no failures are
-// counted.
+// counted. The very next reading returns everything, even the versions, which are usually kept for twenty readings.
 func TestShortage(t *testing.T) {
-	host := unfold(t, "../../testdata/sysfs/kernel-6.1-one-card.txtar")
-	var read func(bool) ([]measured.Reading, int)
-	var readings []measured.Reading
-	var failures int
+	_, host := plugged(t, one)
+	var read func(bool) sensors.Outcome
+	var o sensors.Outcome
 	first := func() {
-		read = sensors.New(sensors.Config{Host: host}, zap.NewNop()).Reader("0000:01:00.0")
-		readings, failures = read(true)
+		read = reader(host, one)
+		o = read(true)
 	}
-	for n := range sysfstest.Refuse(t, -1, first) {
+	accesses, whole := sysfstest.Refuse(t, -1, first), o
+	compare.Values(t, "firmware", measured.Firmware{BMC: "1.4.0", Build: "1.4.0", Image: "fpga_user1"}, whole.Firmware)
+	for n := range accesses {
 		sysfstest.Refuse(t, n, first)
-		again, failedAgain := read(true)
-		if l := len(readings); failures+failedAgain != 0 || l != 0 && l != 2 || len(again) != 2 {
-			t.Errorf("access %d: %d and %d readings, %d and %d failures", n, l, len(again), failures, failedAgain)
+		if l := len(o.Readings); o.Failures != 0 || l != 0 && l != len(whole.Readings) {
+			t.Errorf("access %d: %d readings, %d failures", n, l, o.Failures)
 		}
-	}
-}
-
-// TestShortageOfFirmware makes each access of a reading fail in turn. The very next reading returns the versions,
-// rather than only the twentieth.
-func TestShortageOfFirmware(t *testing.T) {
-	const address = "0000:3b:00.0"
-	_, host := plugged(t, address)
-	var read func() measured.Firmware
-	first := func() {
-		read = sensors.New(sensors.Config{Host: host}, zap.NewNop()).Firmware(address)
-		read()
-	}
-	want := measured.Firmware{BMC: "1.4.0", Build: "1.4.0", Image: "fpga_user1"}
-	for access := range sysfstest.Refuse(t, -1, first) {
-		sysfstest.Refuse(t, access, first)
-		compare.Values(t, fmt.Sprintf("firmware after a refused access %d", access), want, read())
+		compare.Values(t, fmt.Sprintf("next reading after a refused access %d", n), whole, read(true))
 	}
 }
 
@@ -584,16 +563,8 @@ func TestFIFO(t *testing.T) {
 	file := host.Sys + "/class/hwmon/hwmon0/temp1_input"
 	must.Succeed(t, os.Remove(file))
 	must.Succeed(t, syscall.Mkfifo(file, 0o600))
-	settings := latest.New(quarter)
-	devices := snapshots{latest.New(node(device("0000:01:00.0", "dfl"), device("0000:02:00.0", "dfl")))}
-	s := sensors.New(sensors.Config{Host: host, Devices: devices, Settings: settings.Load}, eventtest.Log(t))
-	end := task.Run(t, s.Run)
-	patient.Await(t, "the other card", func() error {
-		if len(s.Latest()["0000:02:00.0"].Summary) == 0 {
-			return errors.New("it was not read")
-		}
-		return nil
-	})
+	s, end := running(t, host, device("0000:01:00.0", "dfl"), device("0000:02:00.0", "dfl"))
+	patient.Until(t, "values of the other card", func() bool { return len(s.Latest()["0000:02:00.0"].Summary) > 0 })
 	compare.Equal(t, "values of the card that hangs", 0, len(s.Latest()["0000:01:00.0"].Summary))
 	end()
 	writer := must.Value(os.OpenFile(file, os.O_WRONLY, 0))(t) // unblocks the read
@@ -602,35 +573,30 @@ func TestFIFO(t *testing.T) {
 
 // TestPCI reads a simulated card's PCI function and firmware, and then the card dies.
 func TestPCI(t *testing.T) {
-	const address = "0000:3b:00.0"
-	n, host := plugged(t, address)
-	must.Succeed(t, n.SetFile(n.CardDir(address)+"/aer_dev_correctable", simnode.AER("COR", 3)+"\n"))
+	n, host := plugged(t, one)
+	must.Succeed(t, n.SetFile(n.CardDir(one)+"/aer_dev_correctable", simnode.AER("COR", 3)+"\n"))
 	synctest.Test(t, func(t *testing.T) {
-		devices := snapshots{latest.New(node(device(address, "dfl"), device("0000:5e:00.0", "vfio")))}
-		settings := latest.New(quarter)
-		s := sensors.New(sensors.Config{Host: host, Devices: devices, Settings: settings.Load}, zap.NewNop())
-		end := task.Run(t, s.Run)
+		s, _ := running(t, host, device(one, "dfl"), device(two, "vfio"))
 		after := func(d time.Duration, about string, want sensors.Card) {
 			t.Helper()
 			time.Sleep(d) // fake time
 			synctest.Wait()
 			all := s.Latest()
-			got := all[address]
+			got := all[one]
 			got.Summary = nil
 			compare.Values(t, about, want, got)
-			compare.Values(t, "another card", sensors.Card{}, all["0000:5e:00.0"])
+			compare.Values(t, "another card", sensors.Card{}, all[two])
 		}
 		errors := map[string]uint64{"RxErr": 0, "BadTLP": 0, "BadDLLP": 3, "Rollover": 0, "Timeout": 0, "NonFatalErr": 0, "CorrIntErr": 0, "HeaderOF": 0}
 		firmware := measured.Firmware{BMC: "1.4.0", Build: "1.4.0", Image: "fpga_user1"}
 		want := sensors.Card{PCI: sensors.PCI{Link: sysfs.Link{Speed: 80, MaxSpeed: 80, Width: 8, MaxWidth: 8}, Correctable: errors}, Firmware: firmware}
 		after(0, "card", want)
-		must.Succeed(t, n.SetFile(n.CardDir(address)+"/current_link_width", "4\n"))
+		must.Succeed(t, n.SetFile(n.CardDir(one)+"/current_link_width", "4\n"))
 		want.Link.Width = 4
 		after(15*time.Second, "slower link", want)
-		must.Succeed(t, n.SetFile(n.CardDir(address)+"/current_link_speed", "Unknown\n"))
-		must.Succeed(t, n.SetFile(n.CardDir(address)+"/current_link_width", "63\n"))
+		must.Succeed(t, n.SetFile(n.CardDir(one)+"/current_link_speed", "Unknown\n"))
+		must.Succeed(t, n.SetFile(n.CardDir(one)+"/current_link_width", "63\n"))
 		want.Link = sysfs.Link{}
 		after(15*time.Second, "dead link", want)
-		end()
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/privatedirtest"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 const (
@@ -31,14 +32,9 @@ const (
 func TestFollow(t *testing.T) {
 	core, logs := eventtest.Observed(t)
 	store := t.TempDir() + "/store"
-	do := func(err error) {
-		t.Helper()
-		must.Succeed(t, err)
-	}
 	add := func(path string) {
 		t.Helper()
-		do(os.MkdirAll(filepath.Dir(store+"/"+path), 0o755))
-		do(os.WriteFile(store+"/"+path, nil, 0o644))
+		must.Succeed(t, os.MkdirAll(filepath.Dir(store+"/"+path), 0o755), os.WriteFile(store+"/"+path, nil, 0o644))
 	}
 	add(region + "/" + afu + ".gbs")
 	f := bitstreams.New(programming.Store(store), zap.New(core))
@@ -58,21 +54,19 @@ func TestFollow(t *testing.T) {
 	}
 	one, two, three := programming.Stored{InterfaceID: region, ID: afu}, programming.Stored{InterfaceID: region, ID: region}, programming.Stored{InterfaceID: other, ID: afu}
 	await(one)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- f.Run(ctx) }()
+	end := task.Run(t, f.Run)
 	add(region + "/" + region + ".gbs")
 	await(two, one)
 	add(other + "/" + afu + ".gbs")
 	await(three, two, one)
-	do(os.Remove(store + "/" + other + "/" + afu + ".gbs"))
+	must.Succeed(t, os.Remove(store+"/"+other+"/"+afu+".gbs"))
 	await(two, one)
 	add(other + "/" + afu + ".gbs")
 	await(three, two, one)
 	const last = "ffffffffffffffffffffffffffffffff"
-	do(os.Mkdir(store+"/"+last, 0o755)) // its first file is being copied
-	add(region + "/0123abcd.aocx")      // has no valid name in the API
-	do(os.Remove(store + "/" + region + "/" + region + ".gbs"))
+	must.Succeed(t, os.Mkdir(store+"/"+last, 0o755)) // its first file is being copied
+	add(region + "/0123abcd.aocx")                   // has no valid name in the API
+	must.Succeed(t, os.Remove(store+"/"+region+"/"+region+".gbs"))
 	await(three, one)
 	began := time.Now()
 	add(last + "/" + afu + ".gbs")
@@ -80,13 +74,12 @@ func TestFollow(t *testing.T) {
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("the first bitstream of an interface was found after %s", took)
 	}
-	do(os.RemoveAll(store + "/" + last))
-	do(os.Chmod(store+"/"+region, 0o777))
+	must.Succeed(t, os.RemoveAll(store+"/"+last))
+	must.Succeed(t, os.Chmod(store+"/"+region, 0o777))
 	await(three)
-	do(os.RemoveAll(store))
+	must.Succeed(t, os.RemoveAll(store))
 	await()
-	stop()
-	compare.NoError(t, "Run", <-ended)
+	end()
 	compare.Equal(t, "lines about the directory that others can write", 1, len(logs.FilterField(logevent.StoreFailed).All()))
 }
 
@@ -95,12 +88,12 @@ func TestDownload(t *testing.T) {
 	store := t.TempDir()
 	f := bitstreams.New(programming.Store(store), zap.NewNop())
 	ctx, stop := context.WithCancel(t.Context())
-	ended, written := make(chan error), make(chan error)
+	written := make(chan error)
 	_, stale := f.Latest()
 	install := func(name string) error {
 		return errors.Join(os.MkdirAll(store+"/"+region, 0o755), os.WriteFile(store+"/"+region+"/"+name, nil, 0o644))
 	}
-	go func() { ended <- f.Run(ctx) }()
+	task.Run(t, f.Run)
 	must.Succeed(t, install(afu+".gbs"))
 	<-stale // the store is watched
 	_, stale = f.Latest()
@@ -122,7 +115,7 @@ func TestDownload(t *testing.T) {
 		t.Errorf("found the bitstream after %s", took)
 	}
 	stop()
-	compare.NoError(t, "Run, and writing", errors.Join(<-ended, <-written))
+	compare.NoError(t, "writing", <-written)
 }
 
 // The number of slices of a node is limited.
@@ -152,9 +145,7 @@ func TestHangs(t *testing.T) {
 		t.Errorf("found %v, and %v, want nothing, and a line", found, lines)
 	}
 	release()
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- f.Run(ctx) }()
+	end := task.Run(t, f.Run)
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for waiting := true; waiting; {
@@ -165,8 +156,7 @@ func TestHangs(t *testing.T) {
 			must.Succeed(t, os.Chmod(store+"/"+region, 0o755))
 		}
 	}
-	stop()
-	compare.NoError(t, "Run", <-ended)
+	end()
 	if found, _ := f.Latest(); len(found) != 1 {
 		t.Errorf("found %v, want the bitstream", found)
 	}

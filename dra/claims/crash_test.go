@@ -25,8 +25,7 @@ func TestCrash(t *testing.T) {
 	devices := []*inventory.Device{port("3b:00.0", 0), port("5e:00.0", 1), port("af:00.0", 2)}
 	before, after := newRig(t, devices...), newRig(t, devices...)
 	before.prepare(two)
-	after.prepare(two)
-	after.prepare(one)
+	after.prepare(two, one)
 	for _, tc := range []struct {
 		name       string
 		file, spec string
@@ -81,8 +80,7 @@ func TestCrash(t *testing.T) {
 					t.Errorf("files (-want +got):\n%s", diff)
 				}
 				r.prepare(two)
-				r.unprepare(one)
-				r.unprepare(two)
+				r.unprepare(one, two)
 				compare.Equal(t, "files without claims", "", r.file()+r.specText())
 			})
 		}
@@ -170,11 +168,9 @@ func TestTwoInstances(t *testing.T) {
 // After a reboot no container is running, and kernel drivers may number the nodes in another order. So no claim has a
 // device until it is prepared again. Its devices are still held, but without their old nodes.
 func TestReboot(t *testing.T) {
-	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+	r, one, two := twoCards(t)
 	two.Status.Allocation.Devices.Config = append(two.Status.Allocation.Devices.Config, wantAFU(afu))
-	r.prepare(one)
-	r.prepare(two)
+	r.prepare(one, two)
 	must.Succeed(t, os.RemoveAll(r.cdi))
 	r.boot = "second"
 	r.open()
@@ -187,7 +183,6 @@ func TestReboot(t *testing.T) {
 	r.prepare(one)
 	r.injects(devicesOf(one, "dfl-port.1")...)
 	r.holds("3b:00.0 dfl-port.1 240:1", "5e:00.0")
-	r.unprepare(two)
-	r.unprepare(one)
+	r.unprepare(two, one)
 	r.holds()
 }

@@ -21,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -31,65 +32,54 @@ const good = `{"version": 1, "claims": [{"uid": "uid-one", "namespace": "default
 // If the file is not valid, each call returns an error that contains the file and the remedy. The file is not changed,
 // and nodes are withheld nevertheless.
 func TestBadFile(t *testing.T) {
-	put := func(text string) func(*testing.T, string) {
-		return func(t *testing.T, path string) {
-			must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
-		}
-	}
 	const remedy = "; the file is not changed: delete the pods of this node that have claims of accelerator.b-com.com, then remove the file"
 	for _, tc := range []struct {
-		name  string
-		spoil func(t *testing.T, path string)
-		want  string
+		name, text string
+		mode       os.FileMode
+		want       string
 	}{
-		{"truncated", put(good[:100]), ": found unexpected end of JSON input, want the claims of the driver" + remedy},
-		{"large", put(good + strings.Repeat(" ", claims.MaxFile)), ": found more than 4194304 bytes, want at most 4194304" + remedy},
-		{"writable by others", func(t *testing.T, path string) {
-			put(good)(t, path)
-			must.Succeed(t, os.Chmod(path, 0o622))
-		}, ": found mode 0622, want it not writable by group and others: chmod go-w "},
+		{"truncated", good[:100], 0o600, ": found unexpected end of JSON input, want the claims of the driver" + remedy},
+		{"large", good + strings.Repeat(" ", claims.MaxFile), 0o600, ": found more than 4194304 bytes, want at most 4194304" + remedy},
+		{"writable by others", good, 0o622, ": found mode 0622, want it not writable by group and others: chmod go-w "},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-				one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
-				r.prepare(one)
-				r.start()
-				synctest.Wait()
-				r.lines()
-				path := filepath.Join(r.dir, claims.FileName)
-				tc.spoil(t, path)
-				info := must.Value(os.Lstat(path))(t)
-				before := r.file()
-				time.Sleep(30 * time.Second)
-				synctest.Wait()
-				if lines := r.lines(); len(lines) != 1 || !strings.HasPrefix(lines[0], "cdi.failed ") {
-					t.Errorf("log: found %q, want one error", lines)
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			r, one, two := twoCards(t)
+			r.prepare(one)
+			r.start()
+			synctest.Wait()
+			r.lines()
+			path := filepath.Join(r.dir, claims.FileName)
+			must.Succeed(t, os.WriteFile(path, []byte(tc.text), 0o600), os.Chmod(path, tc.mode))
+			info := must.Value(os.Lstat(path))(t)
+			before := r.file()
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			if lines := r.lines(); len(lines) != 1 || !strings.HasPrefix(lines[0], "cdi.failed ") {
+				t.Errorf("log: found %q, want one error", lines)
+			}
+			_, errHoldings := r.Holdings(t.Context())
+			for call, err := range map[string]error{
+				"Prepare": r.Prepare(t.Context(), two).Err, "Prepare again": r.Prepare(t.Context(), one).Err, "Ready": r.Ready(),
+				"Unprepare": r.Unprepare(t.Context(), objectOf(one)), "Unprepare unknown": r.Unprepare(t.Context(), objectOf(two)), "Holdings": errHoldings,
+			} {
+				if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("%s: error %v, want the file and %q", call, err, tc.want)
 				}
-				_, errHoldings := r.Holdings(t.Context())
-				for call, err := range map[string]error{
-					"Prepare": r.Prepare(t.Context(), two).Err, "Prepare again": r.Prepare(t.Context(), one).Err, "Ready": r.Ready(),
-					"Unprepare": r.Unprepare(t.Context(), objectOf(one)), "Unprepare unknown": r.Unprepare(t.Context(), objectOf(two)), "Holdings": errHoldings,
-				} {
-					if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), tc.want) {
-						t.Errorf("%s: error %v, want the file and %q", call, err, tc.want)
-					}
-				}
-				r.injects(devicesOf(one, "dfl-port.0")...)
-				r.set(sick(port("3b:00.0", 0), "replaced-in-use"), port("5e:00.0", 1))
-				synctest.Wait()
-				r.injects()
-				r.set(port("3b:00.0", 0), port("5e:00.0", 1))
-				synctest.Wait()
+			}
+			r.injects(devicesOf(one, "dfl-port.0")...)
+			r.set(sick(port("3b:00.0", 0), "replaced-in-use"), port("5e:00.0", 1))
+			synctest.Wait()
+			r.injects()
+			r.set(port("3b:00.0", 0), port("5e:00.0", 1))
+			synctest.Wait()
 
-				now, err := os.Lstat(path)
-				if err != nil || !os.SameFile(info, now) || !info.ModTime().Equal(now.ModTime()) || before != r.file() {
-					t.Errorf("file: found %v, %v, want it unchanged", now, err)
-				}
-				must.Succeed(t, os.RemoveAll(path))
-				r.prepare(one)
-				compare.NoError(t, "Ready", r.Ready())
-			})
+			now, err := os.Lstat(path)
+			if err != nil || !os.SameFile(info, now) || !info.ModTime().Equal(now.ModTime()) || before != r.file() {
+				t.Errorf("file: found %v, %v, want it unchanged", now, err)
+			}
+			must.Succeed(t, os.RemoveAll(path))
+			r.prepare(one)
+			compare.NoError(t, "Ready", r.Ready())
 		})
 	}
 }
@@ -116,8 +106,7 @@ func TestBadDirectory(t *testing.T) {
 // Without a free file descriptor, each call returns an error, and nothing changes. The test is not parallel, because
 // other tests would have no descriptors either.
 func TestOutOfDescriptors(t *testing.T) {
-	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+	r, one, two := twoCards(t)
 	r.prepare(one)
 	file, spec := r.file(), r.specText()
 	var limit syscall.Rlimit

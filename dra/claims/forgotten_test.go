@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -140,45 +141,42 @@ func TestForgottenClaim(t *testing.T) {
 		{"the API server serves no claims", nil, false, gone, nil, ""},
 		{"the kubelet does not answer", nil, false, nil, errors.New("connection refused"), ""},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-				k := newCluster(r, one, two)
-				r.prepare(one)
-				r.prepare(two)
-				k.remove(one)
-				if tc.claim != nil {
-					k.put(tc.claim)
-				}
-				k.set(func() { k.named[first], k.apiError, k.silent = tc.named, tc.apiError, tc.silent })
-				r.lines()
-				r.start()
-				time.Sleep(6 * time.Minute)
-				synctest.Wait()
-				before := []string{"3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1"}
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
+			k := newCluster(r, one, two)
+			r.prepare(one, two)
+			k.remove(one)
+			if tc.claim != nil {
+				k.put(tc.claim)
+			}
+			k.set(func() { k.named[first], k.apiError, k.silent = tc.named, tc.apiError, tc.silent })
+			r.lines()
+			r.start()
+			time.Sleep(6 * time.Minute)
+			synctest.Wait()
+			before := []string{"3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1"}
+			r.holds(before...)
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+			var lines []string
+			switch {
+			case tc.why != "":
+				r.holds(before[1])
+				r.injects(devicesOf(two, "dfl-port.1")...)
+				lines = []string{"claim.forgotten default/one [3b:00.0] " + tc.why}
+			case tc.apiError != nil || tc.silent != nil:
 				r.holds(before...)
-				time.Sleep(2 * time.Hour)
-				synctest.Wait()
-				var lines []string
-				switch {
-				case tc.why != "":
-					r.holds(before[1])
-					r.injects(devicesOf(two, "dfl-port.1")...)
-					lines = []string{"claim.forgotten default/one [3b:00.0] " + tc.why}
-				case tc.apiError != nil || tc.silent != nil:
-					r.holds(before...)
-					lines = []string{"claim.unchecked"}
-				default:
-					r.holds(before...)
+				lines = []string{"claim.unchecked"}
+			default:
+				r.holds(before...)
+			}
+			got := r.lines()
+			for i, line := range got {
+				if name, rest, _ := strings.Cut(line, " "); name == "claim.unchecked" && rest != "" {
+					got[i] = name // its error is the one of the case
 				}
-				got := r.lines()
-				for i, line := range got {
-					if name, rest, _ := strings.Cut(line, " "); name == "claim.unchecked" && rest != "" {
-						got[i] = name // its error is the one of the case
-					}
-				}
-				compare.Values(t, "log", lines, got)
-			})
+			}
+			compare.Values(t, "log", lines, got)
 		})
 	}
 }
@@ -232,23 +230,21 @@ func TestForgottenOrNot(t *testing.T) {
 		}, false},
 		{"the kubelet unprepares it", func(r *rig, _ *cluster) { r.unprepare(one) }, true},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, port("3b:00.0", 0))
-				k := newCluster(r)
-				r.prepare(one)
-				r.lines()
-				r.start()
-				time.Sleep(3 * time.Minute)
-				tc.then(r, k)
-				time.Sleep(10 * time.Minute)
-				synctest.Wait()
-				if tc.freed {
-					r.holds()
-				} else {
-					r.holds("3b:00.0 dfl-port.0 240:0")
-				}
-			})
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			r := newRig(t, port("3b:00.0", 0))
+			k := newCluster(r)
+			r.prepare(one)
+			r.lines()
+			r.start()
+			time.Sleep(3 * time.Minute)
+			tc.then(r, k)
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			if tc.freed {
+				r.holds()
+			} else {
+				r.holds("3b:00.0 dfl-port.0 240:0")
+			}
 		})
 	}
 }
@@ -306,11 +302,9 @@ func TestForgottenWaitingClaim(t *testing.T) {
 // If the CDI devices of a forgotten claim cannot be removed, its record stays, and no other claim gets the devices.
 func TestForgottenClaimKeepsSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+		r, one, two := twoCards(t)
 		k := newCluster(r, two)
-		r.prepare(one)
-		r.prepare(two)
+		r.prepare(one, two)
 		k.name(second)
 		r.start()
 		synctest.Wait()

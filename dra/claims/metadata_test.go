@@ -45,21 +45,8 @@ func fromTemplate(c *resourceapi.ResourceClaim, pod string) *resourceapi.Resourc
 // consumers read the metadata. It also checks that the spec mounts all files in the driver's directory read-only.
 func (r *rig) files() map[string]metadata.DeviceMetadata {
 	r.t.Helper()
-	var spec struct {
-		Devices []struct {
-			ContainerEdits struct {
-				Mounts []struct {
-					HostPath, ContainerPath string
-					Options                 []string
-				}
-			}
-		}
-	}
-	if text := r.specText(); text != "" {
-		must.Succeed(r.t, json.Unmarshal([]byte(text), &spec))
-	}
 	found, mounted := map[string]metadata.DeviceMetadata{}, []string{}
-	for _, d := range spec.Devices {
+	for _, d := range r.cdiDevices() {
 		for _, m := range d.ContainerEdits.Mounts {
 			info, err := os.Lstat(m.HostPath)
 			if err != nil || info.Mode() != 0o644 || !slices.Contains(m.Options, "ro") {
@@ -242,8 +229,7 @@ func TestMetadataLeftovers(t *testing.T) {
 			if text := readFile(t, r.dir+"/metadata/uid-one.a.json"); !strings.Contains(text, afu) || len(r.files()) != 2 {
 				t.Errorf("prepared again: found %s", text)
 			}
-			r.unprepare(one)
-			r.unprepare(two)
+			r.unprepare(one, two)
 			r.files()
 			compare.NoError(t, "file behind the links", compare.ErrorOf(os.Stat("/etc/passwd")))
 		})
@@ -283,20 +269,6 @@ func TestMetadataBounded(t *testing.T) {
 	}
 }
 
-// A directory that another user could change is not used. The driver works without the files.
-func TestMetadataBadDirectory(t *testing.T) {
-	r := describingRig(t, port("3b:00.0", 0))
-	c := claimOf("one", result("a", "3b:00.0"))
-	must.Succeed(t, os.MkdirAll(r.dir+"/metadata", 0o755))
-	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o777))
-	r.refuse(c, r.dir+"/metadata: ")
-	compare.Error(t, "Ready", r.dir+"/metadata: ", r.Ready())
-	r.describes = false
-	r.restart()
-	r.prepare(c)
-	r.files()
-}
-
 // A file that cannot be written concerns only its own claim.
 func TestMetadataOfOneClaim(t *testing.T) {
 	r := describingRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
@@ -316,20 +288,27 @@ func TestMetadataOfOneClaim(t *testing.T) {
 	compare.NoError(t, "Ready", r.Ready())
 }
 
-// If the files cannot be written, for example on a full disk, a claim can still be unprepared. Its file is removed when
-// the files can be written again.
-func TestMetadataUnprepare(t *testing.T) {
+// A directory that another user could change is not used. Until then, a claim gets no devices, but can be unprepared,
+// and the driver works without the files. A file that has become superfluous is removed later.
+func TestMetadataBadDirectory(t *testing.T) {
 	r := describingRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
-	r.prepare(one)
-	r.prepare(two)
+	r.prepare(one, two)
 	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o777))
 	r.unprepare(one)
 	r.holds("5e:00.0 dfl-port.1 240:1")
 	if text := r.specText(); strings.Contains(text, "uid-one") || !strings.Contains(text, "uid-two.a.json") {
 		t.Errorf("found %s, want the other claim with its file", text)
 	}
+	r.refuse(one, r.dir+"/metadata: ")
+	compare.Error(t, "Ready", r.dir+"/metadata: ", r.Ready())
+	r.unprepare(one)
 	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o755))
 	r.prepare(two)
 	compare.Equal(t, "files", 1, len(r.files()))
+	must.Succeed(t, os.Chmod(r.dir+"/metadata", 0o777))
+	r.describes = false
+	r.restart()
+	r.prepare(one)
+	compare.Empty(t, "files", r.files())
 }

@@ -68,10 +68,8 @@ func TestNodeOfAnotherClaim(t *testing.T) {
 // Drivers of earlier releases could prepare one node for two claims. Both claims can be unprepared, and no third claim
 // gets the node.
 func TestFileWithNodeOfTwoClaims(t *testing.T) {
-	r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
-	r.prepare(one)
-	r.prepare(two)
+	r, one, two := twoCards(t)
+	r.prepare(one, two)
 	r.writeFile(strings.NewReplacer("dfl-port.1", "dfl-port.0", "240:1", "240:0").Replace(r.file()))
 	r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.0 240:0")
 	r.set(port("3b:00.0", 0), port("5e:00.0", 1), port("af:00.0", 0))
@@ -129,11 +127,9 @@ func TestNodesOfRestartedContainer(t *testing.T) {
 func TestNodesOfNextPod(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0))
 	one, watch := claimOf("one", result("a", "3b:00.0")), claimOf("watch", admin(result("a", "3b:00.0")))
-	r.prepare(one)
-	r.prepare(watch)
+	r.prepare(one, watch)
 	r.set(sick(port("3b:00.0", 4), "node-changed"))
-	r.prepare(one)
-	r.prepare(watch)
+	r.prepare(one, watch)
 	r.injects(append(devicesOf(one, "dfl-port.4"), devicesOf(watch, "dfl-port.4")...)...)
 	r.holds("3b:00.0 dfl-port.0 240:0 later dfl-port.4 240:4")
 	r.boot = "second" // after a reboot, only Prepare gives nodes
@@ -148,8 +144,7 @@ func TestNodesOfNextPod(t *testing.T) {
 func TestNewNodeOfAnotherClaim(t *testing.T) {
 	r := newRig(t, port("3b:00.0", 0), port("3b:00.0-p1", 1))
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "3b:00.0-p1"))
-	r.prepare(one)
-	r.prepare(two)
+	r.prepare(one, two)
 	r.set(with(port("3b:00.0", 0), "dfl-port.0=240:0", "dfl-port.1=240:1")) // in another mode: the whole card
 	r.refuseNow(one, "of request a: its device node dfl-port.1 is prepared for claim default/two")
 	r.injects()
@@ -162,10 +157,8 @@ func TestNewNodeOfAnotherClaim(t *testing.T) {
 // New nodes are in the spec only after they were recorded.
 func TestNodesCannotBeRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
-		r.prepare(one)
-		r.prepare(two)
+		r, one, two := twoCards(t)
+		r.prepare(one, two)
 		r.start()
 		obstacle := filepath.Join(r.dir, "claims.json.new")
 		must.Succeed(t, os.MkdirAll(obstacle+"/x", 0o700)) // not even root can overwrite it
@@ -228,8 +221,7 @@ func TestClaimed(t *testing.T) {
 	r.prepare(two)
 	knows(map[string][]string{"3b:00.0": {"dfl-port.0", "240:0", "dfl-port.7", "240:7"}, "5e:00.0": {"dfl-port.1", "240:1"}})
 	r.unclaimed = errors.New("the disk is full")
-	r.unprepare(one)
-	r.unprepare(two)
+	r.unprepare(one, two)
 	r.unclaimed = nil
 	r.restart()
 	r.prepare(one)

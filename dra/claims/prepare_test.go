@@ -34,8 +34,10 @@ func TestPrepare(t *testing.T) {
 	if !r.added() {
 		t.Error("Added after Prepare: found no element, want one")
 	}
-	r.prepare(two)
-	r.prepare(watch)
+	r.prepare(two, watch)
+	if got := r.Prepare(t.Context(), claimOf("none", other)); got.Err != nil || len(got.Devices) > 0 { // leaves no trace
+		t.Errorf("claim of another driver: found %+v, want nothing", got)
+	}
 	golden(t, "claims.json", r.file())
 	golden(t, "spec.json", r.specText())
 	r.holds("0001:5e:00.0 dfl-port.2 240:2", "3b:00.0 dfl-port.0 dfl-fme.0 240:0", "3b:00.0-p1 dfl-port.1 240:1", "af:00.0 dfl-port.3 240:3")
@@ -55,8 +57,7 @@ func TestPrepare(t *testing.T) {
 	r.holds("0001:5e:00.0 dfl-port.2 240:2")
 	r.unprepare(one) // unknown now
 	r.unprepare(claimOf("never"))
-	r.unprepare(watch)
-	r.unprepare(two)
+	r.unprepare(watch, two)
 	r.holds()
 	compare.Equal(t, "files without claims", "", r.file()+r.specText())
 	compare.Values(t, "log", []string{
@@ -72,18 +73,9 @@ func TestPrepare(t *testing.T) {
 	compare.Values(t, "metrics", want, metricstest.Samples(metricstest.Page(t, r.metrics), "accelerator_alloc"))
 }
 
-// A claim whose devices all belong to other drivers gets nothing, and leaves no trace.
-func TestPrepareNone(t *testing.T) {
-	r := newRig(t, port("3b:00.0", 0))
-	c := claimOf("one", result("a", "3b:00.0"))
-	c.Status.Allocation.Devices.Results[0].Driver = "gpu.example.com"
-	if got := r.Prepare(t.Context(), c); got.Err != nil || len(got.Devices) > 0 || r.file() != "" || len(r.lines()) > 0 {
-		t.Errorf("found %+v, file %s, want nothing", got, r.file())
-	}
-}
-
 // The CDI devices of a claim contain the nodes that several devices share. The record contains only their own nodes. A
-// device whose nodes are withheld has no CDI device.
+// device whose nodes are withheld has no CDI device. The CDI device of a device without nodes contains the files of the
+// host.
 func TestSharedNodes(t *testing.T) {
 	group := func(id string, n int) *inventory.Device {
 		d := port(id, n)
@@ -99,18 +91,14 @@ func TestSharedNodes(t *testing.T) {
 	r.set(group("3b:00.1", 1), sick(group("3b:00.2", 2), "node-in-use"), port("5e:00.0", 3))
 	r.prepare(two)
 	r.injects(own[0], shared[0], devicesOf(two, "dfl-port.3")[0])
-}
 
-// A device may have files of the host but no node. Its CDI device contains these files, and the record contains no
-// node.
-func TestMounts(t *testing.T) {
-	d := port("00:1e.0", 1)
-	d.Nodes, d.NodeNumbers, d.Mounts = nil, nil, []string{"devices/pci0000:00/0000:00:1e.0/resource0"}
-	r := newRig(t, d)
-	c := claimOf("one", result("a", "00:1e.0"))
-	r.prepare(c)
-	r.injects(devicesOf(c, "/sys/devices/pci0000:00/0000:00:1e.0/resource0")...)
-	r.holds("00:1e.0")
+	mounted := with(port("af:00.0", 1))
+	mounted.Mounts = []string{"devices/pci0000:00/0000:af:00.0/resource0"}
+	r.set(mounted)
+	three := claimOf("three", result("a", "af:00.0"))
+	r.prepare(three)
+	r.injects(devicesOf(three, "/sys/devices/pci0000:00/0000:af:00.0/resource0")...)
+	r.holds("3b:00.1 vfio/1 240:1", "3b:00.2 vfio/2 240:2", "5e:00.0 dfl-port.3 240:3", "af:00.0")
 }
 
 // A second Prepare returns the same answer, whatever the devices are like now. It makes the CDI devices again, because
@@ -251,9 +239,7 @@ func TestOneOwner(t *testing.T) {
 	one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"), result("b", "3b:00.0"))
 	watch := claimOf("watch", admin(result("a", "3b:00.0")), result("b", "5e:00.0"))
 	watch2 := claimOf("watch2", admin(result("a", "3b:00.0")), admin(result("b", "3b:00.0")))
-	r.prepare(watch)
-	r.prepare(one)
-	r.prepare(watch2)
+	r.prepare(watch, one, watch2)
 	r.refuseNow(two, "device pci-0000-5e-00-0 (5e:00.0) of request a: is prepared for claim default/watch (uid uid-watch)")
 	r.holds("3b:00.0 dfl-port.0 240:0", "5e:00.0 dfl-port.1 240:1")
 	r.unprepare(watch)
@@ -345,15 +331,6 @@ func TestPreparedAndGone(t *testing.T) {
 	r.set(port("3b:00.0", 4))
 	r.prepare(c)
 	r.injects(devicesOf(c, "dfl-port.4")...)
-}
-
-func TestUnprepareNames(t *testing.T) {
-	r := newRig(t)
-	r.writeFile("{")
-	o := objectOf(claimOf("one"))
-	if err := r.Unprepare(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), "claim default/one: "+r.dir+"/claims.json: ") {
-		t.Errorf("error %v, want one with the claim and the file", err)
-	}
 }
 
 // A claim that was unprepared and prepared again can be distinguished from one that was prepared all the time.

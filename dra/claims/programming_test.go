@@ -1,7 +1,6 @@
 package claims_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,23 +65,8 @@ func programmable(id string, n int, afu string) *inventory.Device {
 // hooks expects these hooks in the spec: "CDI-NAME PATH ARG ARG". For a device without a hook, there is only the name.
 func (r *rig) hooks(want ...string) {
 	r.t.Helper()
-	var spec struct {
-		Devices []struct {
-			Name           string
-			ContainerEdits struct {
-				Hooks []struct {
-					HookName, Path string
-					Args, Env      []string
-					Timeout        int
-				}
-			}
-		}
-	}
-	if text := r.specText(); text != "" {
-		must.Succeed(r.t, json.Unmarshal([]byte(text), &spec))
-	}
 	var got []string
-	for _, d := range spec.Devices {
+	for _, d := range r.cdiDevices() {
 		line := d.Name
 		for _, h := range d.ContainerEdits.Hooks {
 			if h.HookName != "createRuntime" || h.Timeout != 110 || len(h.Env) > 0 {
@@ -117,8 +101,7 @@ func TestProgramming(t *testing.T) {
 	// Only the class has a configuration, for one request.
 	class.Requests = []string{"b"}
 	two := configured(claimOf("two", result("b/x", "af:00.0")), class)
-	r.prepare(one)
-	r.prepare(two)
+	r.prepare(one, two)
 	want := []string{
 		hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored2), hooked("uid-one-a-pci-0000-3b-00-0-p1", "3b:00.0-p1", stored2),
 		hooked("uid-one-b-pci-0000-5e-00-0", "5e:00.0-p0", stored), hooked("uid-two-b.x-pci-0000-af-00-0", "af:00.0-p0", stored2),
@@ -134,8 +117,7 @@ func TestProgramming(t *testing.T) {
 	file := r.file()
 	r.prepare(one)
 	r.restart()
-	r.prepare(one)
-	r.prepare(two)
+	r.prepare(one, two)
 	r.hooks(want...)
 	compare.Values(t, "record", file, r.file())
 	held, err := r.Holdings(t.Context())
@@ -152,8 +134,7 @@ func TestProgramming(t *testing.T) {
 	want[3] = hooked("uid-two-b.x-pci-0000-af-00-0", "af:00.0", stored2)
 	want[0], want[2] = hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0", stored2), hooked("uid-one-b-pci-0000-5e-00-0", "5e:00.0", stored)
 	r.hooks(want...)
-	r.unprepare(one)
-	r.unprepare(two)
+	r.unprepare(one, two)
 	compare.Equal(t, "files without claims", "", r.file()+r.specText())
 }
 
@@ -205,6 +186,11 @@ func TestProgrammingRefused(t *testing.T) {
 	} {
 		r.refuseNow(tc.claim, tc.want)
 	}
+	r.install(other+".gbs", bits.GBS(bits.Metadata(bits.Interface, other), make([]byte, 64))) // again, and is found
+	again := configured(claimOf("again", result("a", "3b:00.0")), wantAFU(other))
+	r.prepare(again)
+	r.hooks(hooked("uid-again-a-pci-0000-3b-00-0", "3b:00.0-p0", other))
+	r.unprepare(again)
 	must.Succeed(t, os.Chmod(string(r.programs.Store), 0o777))
 	r.refuseNow(configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored)), "want it not writable by group and others")
 	must.Succeed(t, os.RemoveAll(string(r.programs.Store)))
@@ -226,22 +212,15 @@ func TestProgrammingRefused(t *testing.T) {
 		hooked("uid-has-c-pci-0000-af-00-0", "af:00.0-p0", loaded), "uid-has-d-pci-0000-d8-00-0", "uid-has-e-pci-0000-3b-00-0")
 }
 
-// A bitstream that is installed after the refusal is found by the next call.
-func TestBitstreamInstalledLater(t *testing.T) {
-	const later = "bfac4d851ee856fe8c95865ce1bbaa2d"
-	r := programmingRig(t, programmable("3b:00.0", 0, loaded))
-	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(later))
-	r.refuseNow(c, "in the store")
-	r.install(later+".gbs", bits.GBS(bits.Metadata(bits.Interface, later), make([]byte, 64)))
-	r.prepare(c)
-	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", later))
-}
-
 // A failed programming leaves a device without an AFU. While the device is unhealthy, no claim gets it. While it is
-// only degraded, a claim gets it.
+// only degraded, a claim gets it. The waiting record of a device that has left has the AFU, which an older driver must
+// not drop.
 func TestProgrammingFailed(t *testing.T) {
 	r := programmingRig(t)
 	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored))
+	r.refuseNow(c, "has left the node")
+	r.holds("3b:00.0")
+	compare.Contains(t, "file", `"wantedAfuId": "`+stored, r.file())
 	r.set(sick(programmable("3b:00.0", 0, ""), "reprogramming", "programming-failed"))
 	r.refuseNow(c, "unhealthy (reprogramming, programming-failed), which the claim does not tolerate")
 	degraded := programmable("3b:00.0", 0, "")
@@ -331,17 +310,6 @@ func TestProgrammingAfterReboot(t *testing.T) {
 	r.restart()
 	r.prepare(c)
 	r.injects(devicesOf(c, "dfl-port.4")...)
-	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored))
-}
-
-// The waiting record of a device that has left has the AFU, which an older driver must not drop.
-func TestProgrammingOfMissing(t *testing.T) {
-	r := programmingRig(t)
-	c := configured(claimOf("one", result("a", "3b:00.0")), wantAFU(stored))
-	r.refuseNow(c, "has left the node")
-	r.holds("3b:00.0")
-	r.set(programmable("3b:00.0", 0, loaded))
-	r.prepare(c)
 	r.hooks(hooked("uid-one-a-pci-0000-3b-00-0", "3b:00.0-p0", stored))
 }
 

@@ -2,6 +2,7 @@ package claims_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -171,6 +172,13 @@ func claimOf(name string, results ...resourceapi.DeviceRequestAllocationResult) 
 	}
 }
 
+// twoCards returns a node with two devices, and a claim for each of them.
+func twoCards(t testing.TB) (r *rig, one, two *resourceapi.ResourceClaim) {
+	t.Helper()
+	r = newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
+	return r, claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+}
+
 // objectOf returns the name of a claim as Unprepare gets it.
 func objectOf(c *resourceapi.ResourceClaim) kubeletplugin.NamespacedObject {
 	return kubeletplugin.NamespacedObject{NamespacedName: types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, UID: c.UID}
@@ -209,12 +217,14 @@ func cdiName(c *resourceapi.ResourceClaim, r resourceapi.DeviceRequestAllocation
 	return string(c.UID) + "-" + strings.ReplaceAll(r.Request, "/", ".") + "-" + r.Device
 }
 
-// prepare expects that a claim gets its devices.
-func (r *rig) prepare(c *resourceapi.ResourceClaim) {
+// prepare expects that claims get their devices.
+func (r *rig) prepare(all ...*resourceapi.ResourceClaim) {
 	r.t.Helper()
-	got := r.Prepare(r.t.Context(), c)
-	if diff := cmp.Diff(answer(c), got); got.Err != nil || diff != "" {
-		r.t.Errorf("Prepare %s: %v, answer (-want +got):\n%s", c.Name, got.Err, diff)
+	for _, c := range all {
+		got := r.Prepare(r.t.Context(), c)
+		if diff := cmp.Diff(answer(c), got); got.Err != nil || diff != "" {
+			r.t.Errorf("Prepare %s: %v, answer (-want +got):\n%s", c.Name, got.Err, diff)
+		}
 	}
 }
 
@@ -240,9 +250,11 @@ func (r *rig) refuseWithin(limit time.Duration, c *resourceapi.ResourceClaim, wa
 	}
 }
 
-func (r *rig) unprepare(c *resourceapi.ResourceClaim) {
+func (r *rig) unprepare(all ...*resourceapi.ResourceClaim) {
 	r.t.Helper()
-	compare.NoError(r.t, fmt.Sprintf("Unprepare %s", c.Name), r.Unprepare(r.t.Context(), objectOf(c)))
+	for _, c := range all {
+		compare.NoError(r.t, fmt.Sprintf("Unprepare %s", c.Name), r.Unprepare(r.t.Context(), objectOf(c)))
+	}
 }
 
 // holds expects these holdings: "ID NODE NODE", followed by "later NODE NODE" if there are any.
@@ -276,18 +288,42 @@ func (r *rig) injects(want ...string) {
 
 func (r *rig) injected() (got []string) {
 	r.t.Helper()
-	name := ""
-	for line := range strings.Lines(r.specText()) {
-		key, value, _ := strings.Cut(strings.Trim(line, " ,\n"), ": ")
-		switch value = strings.Trim(value, `"`); key {
-		case `"name"`:
-			name = value
-		case `"hostPath"`:
-			got = append(got, name+" "+strings.TrimPrefix(value, "/dev/"))
+	for _, d := range r.cdiDevices() {
+		for _, n := range d.ContainerEdits.DeviceNodes {
+			got = append(got, d.Name+" "+strings.TrimPrefix(n.HostPath, "/dev/"))
+		}
+		for _, m := range d.ContainerEdits.Mounts {
+			got = append(got, d.Name+" "+m.HostPath)
 		}
 	}
 	slices.Sort(got)
 	return got
+}
+
+type cdiDevice struct {
+	Name           string
+	ContainerEdits struct {
+		DeviceNodes []struct{ HostPath string }
+		Mounts      []struct {
+			HostPath, ContainerPath string
+			Options                 []string
+		}
+		Hooks []struct {
+			HookName, Path string
+			Args, Env      []string
+			Timeout        int
+		}
+	}
+}
+
+// cdiDevices returns the devices in the spec.
+func (r *rig) cdiDevices() []cdiDevice {
+	r.t.Helper()
+	var spec struct{ Devices []cdiDevice }
+	if text := r.specText(); text != "" {
+		must.Succeed(r.t, json.Unmarshal([]byte(text), &spec))
+	}
+	return spec.Devices
 }
 
 // devicesOf returns the expected lines of injects for the devices of a claim.

@@ -14,8 +14,10 @@ import (
 
 	"b-com.com/accelerator-device-plugin/dra/claims"
 	"b-com.com/accelerator-device-plugin/inventory"
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 // Prepare waits for a device that is listed but not usable, and for the first complete snapshot.
@@ -45,40 +47,38 @@ func TestWaits(t *testing.T) {
 		{"leaves", never, []*inventory.Device{}, 0, 10 * time.Second, "has left the node"},
 		{"missing from the start", []*inventory.Device{}, []*inventory.Device{port("3b:00.0", 0)}, 0, 0, "has left the node"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, tc.before...)
-				if tc.before == nil {
-					r.snapshots.Store(inventory.Snapshot{Devices: []*inventory.Device{port("3b:00.0", 5)}}) // of the previous generation
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			r := newRig(t, tc.before...)
+			if tc.before == nil {
+				r.snapshots.Store(inventory.Snapshot{Devices: []*inventory.Device{port("3b:00.0", 5)}}) // of the previous generation
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if tc.limit > 0 {
+				ctx, cancel = context.WithTimeout(t.Context(), tc.limit)
+			}
+			defer cancel()
+			if tc.after != nil {
+				time.AfterFunc(10*time.Second, func() { r.set(tc.after...) })
+			}
+			began := time.Now()
+			c := claimOf("one", result("a", "3b:00.0"))
+			got := r.Prepare(ctx, c)
+			compare.Equal(t, "took", tc.took, time.Since(began))
+			switch {
+			case tc.want == "":
+				if diff := cmp.Diff(answer(c), got); got.Err != nil || diff != "" {
+					t.Errorf("%v, answer (-want +got):\n%s", got.Err, diff)
 				}
-				ctx, cancel := context.WithCancel(t.Context())
-				if tc.limit > 0 {
-					ctx, cancel = context.WithTimeout(t.Context(), tc.limit)
-				}
-				defer cancel()
-				if tc.after != nil {
-					time.AfterFunc(10*time.Second, func() { r.set(tc.after...) })
-				}
-				began := time.Now()
-				c := claimOf("one", result("a", "3b:00.0"))
-				got := r.Prepare(ctx, c)
-				compare.Equal(t, "took", tc.took, time.Since(began))
-				switch {
-				case tc.want == "":
-					if diff := cmp.Diff(answer(c), got); got.Err != nil || diff != "" {
-						t.Errorf("%v, answer (-want +got):\n%s", got.Err, diff)
-					}
-					r.injects(devicesOf(c, "dfl-port.0")...)
-				case got.Err == nil || !strings.Contains(got.Err.Error(), tc.want):
-					t.Errorf("error %v, want %s", got.Err, tc.want)
-				case tc.want != "has left the node" && r.file() != "":
-					t.Errorf("found the file %s, want none", r.file())
-				}
-				for _, l := range r.logs.TakeAll() {
-					compare.Equal[any](t, "lasted_ms", float64(tc.took.Milliseconds()), l.ContextMap()["lasted_ms"])
-				}
-				time.Sleep(10 * time.Second) // of the bubble: AfterFunc must end
-			})
+				r.injects(devicesOf(c, "dfl-port.0")...)
+			case got.Err == nil || !strings.Contains(got.Err.Error(), tc.want):
+				t.Errorf("error %v, want %s", got.Err, tc.want)
+			case tc.want != "has left the node" && r.file() != "":
+				t.Errorf("found the file %s, want none", r.file())
+			}
+			for _, l := range r.logs.TakeAll() {
+				compare.Equal[any](t, "lasted_ms", float64(tc.took.Milliseconds()), l.ContextMap()["lasted_ms"])
+			}
+			time.Sleep(10 * time.Second) // of the bubble: AfterFunc must end
 		})
 	}
 }
@@ -113,19 +113,17 @@ func TestTolerations(t *testing.T) {
 		{"another port", sick(port("3b:00.0", 0), "port-id-conflict"), []resourceapi.DeviceToleration{exists("")}, false, false},
 		{"nodes not known", nodeless, []resourceapi.DeviceToleration{exists("")}, true, false},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, tc.device)
-				one := result("a", "3b:00.0")
-				one.Tolerations, one.AdminAccess = tc.tolerat, &tc.admin
-				c, began := claimOf("one", one), time.Now()
-				if !tc.served {
-					r.refuse(c, "(after 30s)")
-					return
-				}
-				r.prepare(c)
-				compare.Equal(t, "took", 0, time.Since(began))
-			})
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			r := newRig(t, tc.device)
+			one := result("a", "3b:00.0")
+			one.Tolerations, one.AdminAccess = tc.tolerat, &tc.admin
+			c, began := claimOf("one", one), time.Now()
+			if !tc.served {
+				r.refuse(c, "(after 30s)")
+				return
+			}
+			r.prepare(c)
+			compare.Equal(t, "took", 0, time.Since(began))
 		})
 	}
 }
@@ -145,34 +143,24 @@ func TestOutOfService(t *testing.T) {
 		{"broken and cordoned", []string{"port-ap6", inventory.ReasonCordoned}, "is cordoned"},
 		{"broken, excluded and cordoned", []string{"port-ap6", inventory.ReasonExcluded, inventory.ReasonCordoned}, "is cordoned"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, sick(port("3b:00.0", 0), tc.reasons...))
-				r.refuse(claimOf("one", everything), tc.want)
-				r.refuse(claimOf("one", result("a", "3b:00.0")), tc.want)
-				compare.Equal(t, "file", "", r.file())
-				watch := claimOf("watch", admin(everything))
-				r.prepare(watch)
-				r.injects(devicesOf(watch, "dfl-port.0")...)
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			r := newRig(t, sick(port("3b:00.0", 0), tc.reasons...))
+			r.refuse(claimOf("one", everything), tc.want)
+			r.refuse(claimOf("one", result("a", "3b:00.0")), tc.want)
+			compare.Equal(t, "file", "", r.file())
+			watch := claimOf("watch", admin(everything))
+			r.prepare(watch)
+			r.injects(devicesOf(watch, "dfl-port.0")...)
 
-				time.AfterFunc(10*time.Second, func() { r.set(port("3b:00.0", 0)) })
-				began := time.Now()
-				r.prepare(claimOf("one", everything))
-				compare.Equal(t, "prepared after", 10*time.Second, time.Since(began))
-			})
+			time.AfterFunc(10*time.Second, func() { r.set(port("3b:00.0", 0)) })
+			began, c := time.Now(), claimOf("one", result("a", "3b:00.0"))
+			r.prepare(c)
+			compare.Equal(t, "prepared after", 10*time.Second, time.Since(began))
+
+			r.set(sick(port("3b:00.0", 0), tc.reasons...))
+			r.prepare(c) // keeps its device: its container can start again
+			r.injects(append(devicesOf(watch, "dfl-port.0"), devicesOf(c, "dfl-port.0")...)...)
 		})
-	}
-}
-
-// A prepared claim keeps its device when the device is cordoned or excluded. Its container can start again.
-func TestTakenOutOfService(t *testing.T) {
-	for _, reason := range []string{inventory.ReasonCordoned, inventory.ReasonExcluded} {
-		r := newRig(t, port("3b:00.0", 0))
-		c := claimOf("one", result("a", "3b:00.0"))
-		r.prepare(c)
-		r.set(sick(port("3b:00.0", 0), reason))
-		r.prepare(c)
-		r.injects(devicesOf(c, "dfl-port.0")...)
 	}
 }
 
@@ -224,13 +212,12 @@ func TestCanceled(t *testing.T) {
 // needs no lock.
 func TestLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+		r, one, two := twoCards(t)
 		r.prepare(one)
 		err := claims.WithLock(r.dir, func() {
 			began := time.Now()
 			r.refuse(two, filepath.Join(r.dir, "claims.lock")+": held by another process")
-			compare.Error(t, "Unprepare", "claims.lock", r.Unprepare(t.Context(), objectOf(one)))
+			compare.Error(t, "Unprepare", "claim default/one: "+r.dir+"/claims.lock", r.Unprepare(t.Context(), objectOf(one)))
 			compare.Equal(t, "two calls", 6*time.Second, time.Since(began))
 			r.holds("3b:00.0 dfl-port.0 240:0")
 			ended := make(chan error)
@@ -251,22 +238,7 @@ func TestLocked(t *testing.T) {
 }
 
 // start runs the instance until the test ends, or until the returned function is called.
-func (r *rig) start() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		compare.NoError(r.t, "Run", <-ended)
-	}
-	r.t.Cleanup(stop)
-	return stop
-}
+func (r *rig) start() (stop func()) { return task.Run(r.t, r.Run) }
 
 // The spec follows the devices and the claims after the first complete snapshot.
 func TestRun(t *testing.T) {
@@ -365,8 +337,7 @@ func TestRunFindsClaimsOfPeer(t *testing.T) {
 // An error is logged once, and so is the recovery. In between, claims are refused, and nothing is lost.
 func TestSpecCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
+		r, one, two := twoCards(t)
 		r.prepare(one)
 		r.lines()
 		r.start()
@@ -399,10 +370,8 @@ func TestSpecCannotBeWritten(t *testing.T) {
 // Before the first complete snapshot, Unprepare removes only the record. The first check removes the CDI device.
 func TestUnprepareEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, port("3b:00.0", 0), port("5e:00.0", 1))
-		one, two := claimOf("one", result("a", "3b:00.0")), claimOf("two", result("a", "5e:00.0"))
-		r.prepare(one)
-		r.prepare(two)
+		r, one, two := twoCards(t)
+		r.prepare(one, two)
 		next := *r
 		next.snapshots = newSnapshots()
 		next.open()
@@ -453,19 +422,17 @@ func TestHeldElsewhere(t *testing.T) {
 		{"older snapshot", port("3b:00.0", 0), true, "by default/pod/main (after 30s)"},
 		{"kubelet does not answer", held(), false, "is in use as " + as + ", through the device plugin API, by a pod"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, tc.device)
-				if tc.holder {
-					r.elsewhere = map[string][]inventory.Holding{"3b:00.0": {{As: as, Holders: []string{"default/pod/main"}, OtherAPI: true}}}
-				}
-				r.refuse(claimOf("one", everything), tc.want)
-				r.holds()
-				r.prepare(claimOf("admin", admin(everything)))
-				r.elsewhere = nil
-				r.set(port("3b:00.0", 0))
-				r.prepare(claimOf("one", everything))
-			})
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			r := newRig(t, tc.device)
+			if tc.holder {
+				r.elsewhere = map[string][]inventory.Holding{"3b:00.0": {{As: as, Holders: []string{"default/pod/main"}, OtherAPI: true}}}
+			}
+			r.refuse(claimOf("one", everything), tc.want)
+			r.holds()
+			r.prepare(claimOf("admin", admin(everything)))
+			r.elsewhere = nil
+			r.set(port("3b:00.0", 0))
+			r.prepare(claimOf("one", everything))
 		})
 	}
 }

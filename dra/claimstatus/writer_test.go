@@ -32,6 +32,7 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 const (
@@ -103,18 +104,12 @@ func (r *rig) claim(name string, ids ...string) {
 	})
 }
 
-// run runs a writer. stop ends it.
+// run runs a writer until the test ends, or until stop is called.
 func (r *rig) run() (stop func()) {
 	core, logs := eventtest.Observed(r.t)
 	r.logs = logs
-	ctx, cancel := context.WithCancel(r.t.Context())
-	done := make(chan error, 1)
 	w := claimstatus.New(claimstatus.Config{Node: node, Client: r, Claims: r, Devices: r, Attributes: draslices.Options{}.Attributes, Log: zap.New(core)})
-	go func() { done <- w.Run(ctx) }()
-	return func() {
-		cancel()
-		compare.NoError(r.t, "Run", <-done)
-	}
+	return task.Run(r.t, w.Run)
 }
 
 // after waits for a time, and returns the requests since the last call: VERB NAME.
@@ -193,11 +188,10 @@ func TestStatus(t *testing.T) {
 		stop()
 
 		// Another driver finds the status.
-		stop = r.run()
+		r.run()
 		r.expect(time.Hour, "get one", "get two")
 		r.prepared.Store(nil)
 		r.expect(time.Hour)
-		stop()
 	})
 }
 
@@ -225,7 +219,7 @@ func TestTransition(t *testing.T) {
 		r.after(time.Minute)
 		at(broke)
 		stop()
-		defer r.run()()
+		r.run()
 		r.after(time.Minute)
 		at(broke)
 	})
@@ -236,7 +230,7 @@ func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", inventory.Healthy))
 		r.fails = apierrors.NewForbidden(resourceapi.Resource("resourceclaims"), "one", errors.New("no"))
-		defer r.run()()
+		r.run()
 		for i := range 8 {
 			r.claim(fmt.Sprint("claim-", i), "3b:00.0")
 		}
@@ -276,7 +270,7 @@ func TestSomeFail(t *testing.T) {
 		for _, name := range []string{"one", "two", "three"} {
 			r.claim(name, "3b:00.0")
 		}
-		defer r.run()()
+		r.run()
 		r.expect(3*time.Second, "get one", "patch one", "get two", "patch two", "get three", "patch three")
 		tried := r.after(24 * time.Hour)
 		slices.Sort(tried)
@@ -309,7 +303,7 @@ func TestGone(t *testing.T) {
 			{UID: "uid-gone", Namespace: "default", Name: "gone", Devices: []string{"3b:00.0"}}, {UID: "uid-old", Namespace: "default", Name: "one", Devices: []string{"3b:00.0"}},
 		})
 		r.claim("one", "3b:00.0")
-		defer r.run()()
+		r.run()
 		r.expect(time.Hour, "get gone", "get one", "get one", "patch one")
 		r.snapshots.Update(func(s inventory.Snapshot) inventory.Snapshot { s.Version++; return s })
 		r.expect(time.Hour)
@@ -317,20 +311,30 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// A claim that was replaced while its devices were known is left alone, although the new claim has its name.
-func TestReplaced(t *testing.T) {
+// A claim that is unprepared, deallocated and prepared again with the same devices between two passes is shown again.
+// A claim that replaces it under the same name is left alone.
+func TestPreparedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", inventory.Healthy))
-		defer r.run()()
+		r.run()
 		r.claim("one", "3b:00.0")
-		r.expect(time.Minute, "get one", "patch one")
-		api := r.ResourceV1().ResourceClaims("default")
-		claim, err := api.Get(t.Context(), "one", metav1.GetOptions{})
-		if err == nil {
-			claim.UID, claim.Status.Devices = "uid-new", nil
-			_, err = api.Update(t.Context(), claim, metav1.UpdateOptions{})
+		r.expect(time.Second, "get one", "patch one")
+		update := func(change func(*resourceapi.ResourceClaim)) {
+			api := r.ResourceV1().ResourceClaims("default")
+			claim := must.Value(api.Get(t.Context(), "one", metav1.GetOptions{}))(t)
+			change(claim)
+			must.Value(api.Update(t.Context(), claim, metav1.UpdateOptions{}))(t)
+			r.ClearActions()
 		}
-		must.Succeed(t, err)
+		update(func(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} })
+		r.prepared.Update(func(all []claims.Prepared) []claims.Prepared {
+			again := slices.Clone(all)
+			again[0].Preparation++
+			return again
+		})
+		r.expect(time.Minute, "get one", "patch one")
+
+		update(func(c *resourceapi.ResourceClaim) { c.UID, c.Status.Devices = "uid-new", nil })
 		r.set(port("3b:00.0", inventory.Unhealthy, "port-ap6"))
 		r.after(time.Minute)
 		if got, _ := r.status("one"); len(got) > 0 {
@@ -339,35 +343,11 @@ func TestReplaced(t *testing.T) {
 	})
 }
 
-// A claim that is unprepared, deallocated and prepared again with the same devices between two passes is shown again.
-func TestPreparedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, port("3b:00.0", inventory.Healthy))
-		defer r.run()()
-		r.claim("one", "3b:00.0")
-		r.expect(time.Second, "get one", "patch one")
-		api := r.ResourceV1().ResourceClaims("default")
-		claim, err := api.Get(t.Context(), "one", metav1.GetOptions{})
-		if err == nil {
-			claim.Status = resourceapi.ResourceClaimStatus{}
-			_, err = api.Update(t.Context(), claim, metav1.UpdateOptions{})
-		}
-		must.Succeed(t, err)
-		r.ClearActions()
-		r.prepared.Update(func(all []claims.Prepared) []claims.Prepared {
-			again := slices.Clone(all)
-			again[0].Preparation++
-			return again
-		})
-		r.expect(time.Minute, "get one", "patch one")
-	})
-}
-
 // The API server's answer that the account may not write the devices is logged.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, port("3b:00.0", inventory.Healthy))
-		defer r.run()()
+		r.run()
 		r.claim("one", "3b:00.0")
 		r.expect(time.Second, "get one", "patch one")
 		r.fails = invalid
@@ -386,7 +366,7 @@ func TestBounded(t *testing.T) {
 		d := port("3b:00.0", inventory.Healthy)
 		d.Family, d.AFUID, d.InterfaceID, d.PCIID, d.Attributes = long, long, long, long, map[string]string{"vbnv": long, "serialNumber": long, "other": long}
 		r := newRig(t, d)
-		defer r.run()()
+		r.run()
 		r.claim("one", "3b:00.0")
 		r.after(time.Second)
 		claim := must.Value(r.ResourceV1().ResourceClaims("default").Get(t.Context(), "one", metav1.GetOptions{}))(t)

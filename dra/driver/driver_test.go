@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -17,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
@@ -24,10 +24,12 @@ import (
 	drahealth "k8s.io/kubelet/pkg/apis/dra-health/v1"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
+	"b-com.com/accelerator-device-plugin/dra/test/cluster"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // newClient returns an API server with the node and claims with these names, whose uids are the same.
@@ -39,18 +41,13 @@ func newClient(claimed ...string) *fake.Clientset {
 			Status:     resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{}},
 		})
 	}
-	client := fake.NewClientset(objects...)
-	var created atomic.Int64
-	client.PrependReactor("create", "resourceslices", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		slice := a.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceSlice)
-		if len(a.(clienttesting.CreateActionImpl).CreateOptions.DryRun) > 0 {
-			return true, slice, nil
-		}
-		slice.Name = slice.GenerateName + fmt.Sprint(created.Add(1))
-		slice.ResourceVersion = fmt.Sprint(created.Load())
-		return false, nil, nil
-	})
-	return client
+	return cluster.Client(objects...)
+}
+
+// count returns the number of slices.
+func count(t *testing.T, client kubernetes.Interface) int {
+	t.Helper()
+	return len(must.Value(client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{}))(t).Items)
 }
 
 // names of claims → of gRPC.
@@ -89,7 +86,7 @@ func TestKubelet(t *testing.T) {
 			}, well("3b:00.0"), broken("4b:00.0"))
 			r.start()
 			kubelet := r.register(true)
-			r.eventually("readiness", func() bool { return r.Ready() == nil })
+			patient.Until(r, "readiness", func() bool { return r.Ready() == nil })
 			if !r.Registered() || r.count(logevent.DriverRegistered) != 1 {
 				t.Errorf("found registered %t and %d lines about that, want true and 1", r.Registered(), r.count(logevent.DriverRegistered))
 			}
@@ -142,25 +139,14 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// The driver is not ready if the kubelet has refused it.
-func TestRefused(t *testing.T) {
-	r := newRig(t, newClient(), "", claims{})
-	r.start()
-	r.register(false)
-	if r.Registered() || r.Ready() == nil || r.count(logevent.DriverRegistered) > 0 {
-		t.Errorf("found registered %t, Ready %v, and %d lines about a registration", r.Registered(), r.Ready(), r.count(logevent.DriverRegistered))
-	}
-	r.end()
-}
-
-// A driver that the kubelet has not registered publishes nothing: if it were killed, the kubelet would not delete its
-// slices.
+// A driver that the kubelet has refused is not ready, and publishes nothing: if it were killed, the kubelet would not
+// delete its slices.
 func TestPublishesOnceRegistered(t *testing.T) {
 	client := newClient()
 	r := newRig(t, client, "", claims{}, well("3b:00.0"))
 	r.start()
 	r.register(false)
-	r.eventually("watch of the driver and of the helper", func() bool {
+	patient.Until(r, "watch of the driver and of the helper", func() bool {
 		n := 0
 		for _, a := range client.Actions() {
 			if a.Matches("watch", "resourceslices") {
@@ -170,15 +156,14 @@ func TestPublishesOnceRegistered(t *testing.T) {
 		return n == 2
 	})
 	r.AwaitHanding() // takes a second
-	all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(all.Items) > 0 || !r.UpToDate() || r.count(logevent.SlicesPublished) > 0 {
-		t.Errorf("before the registration: found %d slices, error %v, want none", len(all.Items), err)
+	if n := count(t, client); n > 0 || !r.UpToDate() || r.count(logevent.SlicesPublished) > 0 {
+		t.Errorf("before the registration: found %d slices, want none", n)
+	}
+	if r.Registered() || r.Ready() == nil || r.count(logevent.DriverRegistered) > 0 {
+		t.Errorf("found registered %t, Ready %v, and %d lines about a registration", r.Registered(), r.Ready(), r.count(logevent.DriverRegistered))
 	}
 	r.register(true)
-	r.eventually("slice", func() bool {
-		all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-		return err == nil && len(all.Items) == 1
-	})
+	patient.Until(r, "slice", func() bool { return count(t, client) == 1 })
 	r.end()
 }
 
@@ -200,7 +185,7 @@ func TestStopsDuringCall(t *testing.T) {
 	}()
 	<-begun
 	r.stop()
-	r.eventually("Run that waits for the call", r.Stopping)
+	patient.Until(r, "Run that waits for the call", r.Stopping)
 	close(slow)
 	r.end()
 	compare.Error(t, "the call", "", <-failed)
@@ -242,7 +227,7 @@ func TestHandleError(t *testing.T) {
 		return len(all) > 0 && all[len(all)-1].ContextMap()["tainted"] == tainted && all[len(all)-1].ContextMap()["count"] == count
 	}
 	r.register(true)
-	r.eventually("publication", func() bool { return published(1, 2) })
+	patient.Until(r, "publication", func() bool { return published(1, 2) })
 	r.HandleError(t.Context(), recoverable(errors.New("forbidden")), "processing ResourceSlice objects")
 	lines("refused", 1, 0)
 	r.HandleError(t.Context(), recoverable(&resourceslice.DroppedFieldsError{DesiredSlice: other, ActualSlice: device()}), "update ResourceSlice")
@@ -254,7 +239,7 @@ func TestHandleError(t *testing.T) {
 		r.HandleError(t.Context(), recoverable(fmt.Errorf("update: %w", dropped)), "update ResourceSlice")
 	}
 	lines("taints dropped", 2, 1)
-	r.eventually("publication without the broken device", func() bool { return published(0, 1) })
+	patient.Until(r, "publication without the broken device", func() bool { return published(0, 1) })
 
 	r.HandleError(t.Context(), errors.New("listener is broken"), "DRA gRPC server failed")
 	r.HandleError(t.Context(), errors.New("and another"), "registrar gRPC server failed")
@@ -291,7 +276,7 @@ func TestLeftovers(t *testing.T) {
 		must.Succeed(t, os.WriteFile(filepath.Join(r.dir, name), nil, 0o600))
 	}
 	r.start()
-	r.eventually("driver", func() bool {
+	patient.Until(r, "driver", func() bool {
 		conn, err := net.Dial("unix", r.dir+"/registry/accelerator.b-com.com-new-reg.sock")
 		if err == nil {
 			conn.Close()
@@ -349,10 +334,7 @@ func TestTaintsDropped(t *testing.T) {
 	r := newRig(t, client, "", claims{}, well("3b:00.0"), broken("4b:00.0"))
 	r.start()
 	r.register(true)
-	r.eventually("slice", func() bool {
-		all, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-		return err == nil && len(all.Items) == 1
-	})
+	patient.Until(r, "slice", func() bool { return count(t, client) == 1 })
 	for _, a := range client.Actions() {
 		create, ok := a.(clienttesting.CreateActionImpl)
 		if ok && len(create.CreateOptions.DryRun) == 0 && len(create.Object.(*resourceapi.ResourceSlice).Spec.Devices) != 1 {

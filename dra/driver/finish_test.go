@@ -15,6 +15,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // A driver that finishes claims registers only while there is no slice, writes none, refuses Prepare and serves Unprepare.
@@ -29,7 +30,7 @@ func TestFinish(t *testing.T) {
 	all := must.Value(slices.List(t.Context(), metav1.ListOptions{}))(t)
 	left = &all.Items[0]
 	unprepared := make(chan string, 1)
-	r := newFinishing(t, client, claims{unprepare: func(_ context.Context, claim kubeletplugin.NamespacedObject) error {
+	r := rigOf(t, client, "d0ff1d24-63f8-4e4e-8e0b-3a5f1a2b3c4d", true, claims{unprepare: func(_ context.Context, claim kubeletplugin.NamespacedObject) error {
 		unprepared <- claim.Name
 		return nil
 	}}, well("3b:00.0"))
@@ -40,16 +41,16 @@ func TestFinish(t *testing.T) {
 	compare.Error(t, "Ready before the start", "", r.Ready())
 	r.start()
 	// The driver that has published the slice ends when this one is ready.
-	r.eventually("readiness beside a slice", func() bool { return r.Ready() == nil })
+	patient.Until(r, "readiness beside a slice", func() bool { return r.Ready() == nil })
 	if n := sockets(); n != 0 || r.Registered() {
 		t.Errorf("beside a slice: found %d sockets of the registry, want none", n)
 	}
 	for range 2 {
 		must.Succeed(t, slices.Delete(t.Context(), left.Name, metav1.DeleteOptions{}))
-		r.eventually("socket without a slice", func() bool { return sockets() > 0 })
+		patient.Until(r, "socket without a slice", func() bool { return sockets() > 0 })
 		compare.Error(t, "Ready before the registration", "", r.Ready())
 		kubelet := drapb.NewDRAPluginClient(r.register(true))
-		r.eventually("readiness", func() bool { return r.Ready() == nil && r.Registered() })
+		patient.Until(r, "readiness", func() bool { return r.Ready() == nil && r.Registered() })
 		prepared := must.Value(kubelet.NodePrepareResources(t.Context(), &drapb.NodePrepareResourcesRequest{Claims: request("new")}))(t)
 		const want = "claim default/new: this node no longer allocates devices to claims"
 		if found := prepared.Claims["new"].GetError(); !strings.HasPrefix(found, want) || strings.Contains(found, "\n") {
@@ -59,13 +60,11 @@ func TestFinish(t *testing.T) {
 		if err != nil || ended.Claims["old"].GetError() != "" || <-unprepared != "old" {
 			t.Fatalf("Unprepare: found %v, error %v", ended, err)
 		}
-		if found, err := slices.List(t.Context(), metav1.ListOptions{}); err != nil || len(found.Items) > 0 {
-			t.Errorf("found %d slices, error %v; want none", len(found.Items), err)
-		}
+		compare.Equal(t, "slices", 0, count(t, client))
 		// Another driver publishes.
 		must.Succeed(t, client.Tracker().Add(left))
-		r.eventually("end of the registration", func() bool { return sockets() == 0 && !r.Registered() })
-		r.eventually("readiness beside a slice", func() bool { return r.Ready() == nil })
+		patient.Until(r, "end of the registration", func() bool { return sockets() == 0 && !r.Registered() })
+		patient.Until(r, "readiness beside a slice", func() bool { return r.Ready() == nil })
 	}
 	compare.Equal(t, "lines about refused claims", 2, r.count(logevent.ClaimRefused))
 	r.end()

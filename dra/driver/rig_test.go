@@ -2,23 +2,21 @@ package driver_test
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
-	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"b-com.com/accelerator-device-plugin/dra/driver"
+	"b-com.com/accelerator-device-plugin/dra/test/cluster"
 	"b-com.com/accelerator-device-plugin/internal/latest"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
@@ -33,8 +31,7 @@ const node = "worker-3"
 // devices is an inventory. While it hangs, Alive blocks.
 type devices struct {
 	*latest.Value[inventory.Snapshot]
-	mu    sync.Mutex
-	hangs bool
+	hangs atomic.Bool
 }
 
 func newDevices(list ...*inventory.Device) *devices {
@@ -44,19 +41,10 @@ func newDevices(list ...*inventory.Device) *devices {
 func (d *devices) Latest() (inventory.Snapshot, <-chan struct{}) { return d.Load() }
 
 func (d *devices) Alive(ctx context.Context) error {
-	d.mu.Lock()
-	hangs := d.hangs
-	d.mu.Unlock()
-	if hangs {
+	if d.hangs.Load() {
 		<-ctx.Done()
 	}
 	return ctx.Err()
-}
-
-func (d *devices) hang(hangs bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.hangs = hangs
 }
 
 func (d *devices) set(list ...*inventory.Device) {
@@ -105,12 +93,7 @@ func newRig(t *testing.T, client kubernetes.Interface, uid string, c driver.Clai
 	return rigOf(t, client, uid, false, c, list...)
 }
 
-// newFinishing returns a rig whose driver only finishes claims.
-func newFinishing(t *testing.T, client kubernetes.Interface, c driver.Claims, list ...*inventory.Device) *rig {
-	t.Helper()
-	return rigOf(t, client, "d0ff1d24-63f8-4e4e-8e0b-3a5f1a2b3c4d", true, c, list...)
-}
-
+// rigOf is like newRig. If finish is set, the driver only finishes claims.
 func rigOf(t *testing.T, client kubernetes.Interface, uid string, finish bool, c driver.Claims, list ...*inventory.Device) *rig {
 	t.Helper()
 	dir := must.Value(os.MkdirTemp("", "dra"))(t) // short, for the paths of sockets
@@ -141,50 +124,11 @@ func (r *rig) end() {
 	compare.NoError(r, "Run", <-r.ended)
 }
 
-// eventually waits until f returns true, for 20 s.
-func (r *rig) eventually(what string, f func() bool) {
-	r.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			r.Fatalf("found no %s in 20 s", what)
-		}
-	}
-}
-
 // count returns the number of log lines with an event.
 func (r *rig) count(event zap.Field) int { return r.logs.FilterField(event).Len() }
 
-// dial connects to a socket of the driver.
-func (r *rig) dial(path string) *grpc.ClientConn {
-	r.Helper()
-	conn := must.Value(grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		})))(r)
-	r.Cleanup(func() { conn.Close() })
-	return conn
-}
-
-// register registers the driver as a kubelet does, and returns a connection to its services.
+// register registers the driver as a kubelet does, or refuses it, and returns a connection to its services.
 func (r *rig) register(registered bool) *grpc.ClientConn {
 	r.Helper()
-	var sockets []string
-	r.eventually("socket for registration", func() bool {
-		sockets, _ = filepath.Glob(r.dir + "/registry/" + draname.Driver + "*-reg.sock")
-		return len(sockets) > 0
-	})
-	client := registerapi.NewRegistrationClient(r.dial(sockets[0]))
-	info, err := client.GetInfo(r.Context(), &registerapi.InfoRequest{}, grpc.WaitForReady(true))
-	if err != nil || info.Name != draname.Driver || info.Type != registerapi.DRAPlugin {
-		r.Fatalf("GetInfo: found %v, error %v", info, err)
-	}
-	if _, err := client.NotifyRegistrationStatus(r.Context(), &registerapi.RegistrationStatus{PluginRegistered: registered}); (err == nil) != registered {
-		r.Fatalf("NotifyRegistrationStatus(%t): error %v", registered, err)
-	}
-	return r.dial(info.Endpoint)
+	return cluster.Register(r, r.dir+"/registry", registered)
 }

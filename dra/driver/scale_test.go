@@ -39,6 +39,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/must"
 )
 
 var (
@@ -99,7 +100,7 @@ func BenchmarkScale(b *testing.B) {
 		s.mu.Lock()
 		clear(s.slices)
 		s.mu.Unlock()
-		s.check(s.admin.ResourceV1().ResourceSlices().DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+		must.Succeed(s, s.admin.ResourceV1().ResourceSlices().DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 		s.until("slices", func() bool { return s.nodesWith(cards, 0) == *drivers })
 		return s.changed().Sub(began)
 	})
@@ -108,7 +109,7 @@ func BenchmarkScale(b *testing.B) {
 		_ = s.env.ControlPlane.APIServer.Stop() // an error: it waited for the watches to end, and was killed
 		down := time.Now()
 		s.loseRack()
-		s.check(s.env.ControlPlane.APIServer.Start())
+		must.Succeed(s, s.env.ControlPlane.APIServer.Start())
 		up := time.Now()
 		fmt.Fprintf(os.Stderr, "API server answers after %v\n", up.Sub(began).Round(time.Millisecond))
 		took := s.watchesSince(down) - up.Sub(down)
@@ -153,24 +154,21 @@ func newSite(b *testing.B) *site {
 	dir := b.TempDir()
 	s := &site{B: b, audit: filepath.Join(dir, "audit.log"), slices: map[string]*resourceapi.ResourceSlice{}, conns: map[net.Conn]bool{}}
 	s.sysfs = filepath.Join(dir, "sysfs")
-	s.check(os.MkdirAll(s.sysfs+"/bus/pci/devices", 0o755))
+	must.Succeed(s, os.MkdirAll(s.sysfs+"/bus/pci/devices", 0o755))
 	for _, d := range withFailed(0) {
-		s.check(os.MkdirAll(s.sysfs+"/devices/pci0000:3a/"+d.PCIAddress, 0o755))
-		s.check(os.Symlink("../../../devices/pci0000:3a/"+d.PCIAddress, s.sysfs+"/bus/pci/devices/"+d.PCIAddress))
-		s.check(os.Symlink("../../../bus/pci/drivers/dfl-pci", s.sysfs+"/devices/pci0000:3a/"+d.PCIAddress+"/driver"))
+		must.Succeed(s, os.MkdirAll(s.sysfs+"/devices/pci0000:3a/"+d.PCIAddress, 0o755))
+		must.Succeed(s, os.Symlink("../../../devices/pci0000:3a/"+d.PCIAddress, s.sysfs+"/bus/pci/devices/"+d.PCIAddress))
+		must.Succeed(s, os.Symlink("../../../bus/pci/drivers/dfl-pci", s.sysfs+"/devices/pci0000:3a/"+d.PCIAddress+"/driver"))
 	}
-	s.check(os.WriteFile(filepath.Join(dir, "policy"), []byte(policy), 0o600))
+	must.Succeed(s, os.WriteFile(filepath.Join(dir, "policy"), []byte(policy), 0o600))
 	s.env = &envtest.Environment{BinaryAssetsDirectory: bin, ControlPlaneStopTimeout: 5 * time.Second}
 	server := s.env.ControlPlane.GetAPIServer()
 	server.CertDir = dir // outlives a restart
 	server.Configure().Append("audit-policy-file", filepath.Join(dir, "policy")).Append("audit-log-path", s.audit)
-	config, err := s.env.Start()
-	s.check(err)
+	config := must.Value(s.env.Start())(b)
 	b.Cleanup(func() { _ = s.env.Stop() }) // an error: a process did not end in time, and was killed
-	s.admin, err = kubernetes.NewForConfig(config)
-	s.check(err)
-	user, err := s.env.AddUser(envtest.User{Name: account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"}}, nil)
-	s.check(err)
+	s.admin = must.Value(kubernetes.NewForConfig(config))(b)
+	user := must.Value(s.env.AddUser(envtest.User{Name: account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system"}}, nil))(b)
 	s.config = user.Config()
 	s.config.AcceptContentTypes, s.config.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
 	s.config.QPS, s.config.Burst = 20, 40 // as in the command
@@ -179,27 +177,23 @@ func newSite(b *testing.B) *site {
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}},
 		{APIGroups: []string{resourceapi.GroupName}, Resources: []string{"resourceslices"}, Verbs: []string{"*"}},
 	}}
-	_, err = s.admin.RbacV1().ClusterRoles().Create(b.Context(), role, metav1.CreateOptions{})
-	s.check(err)
-	_, err = s.admin.RbacV1().ClusterRoleBindings().Create(b.Context(), &rbacv1.ClusterRoleBinding{
+	must.Value(s.admin.RbacV1().ClusterRoles().Create(b.Context(), role, metav1.CreateOptions{}))(b)
+	must.Value(s.admin.RbacV1().ClusterRoleBindings().Create(b.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "drivers"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: account}},
-	}, metav1.CreateOptions{})
-	s.check(err)
+	}, metav1.CreateOptions{}))(b)
 	for i := range *drivers {
-		_, err := s.admin.CoreV1().Nodes().Create(b.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}}, metav1.CreateOptions{})
-		s.check(err)
+		must.Value(s.admin.CoreV1().Nodes().Create(b.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}}, metav1.CreateOptions{}))(b)
 		s.nodes = append(s.nodes, newDevices(withFailed(0)...))
 	}
 
 	// The scheduler follows all slices in the same way.
 	factory := informers.NewSharedInformerFactory(s.admin, 0)
-	_, err = factory.Resource().V1().ResourceSlices().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	must.Value(factory.Resource().V1().ResourceSlices().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    s.note,
 		UpdateFunc: func(_, object any) { s.note(object) },
-	})
-	s.check(err)
+	}))(b)
 	factory.StartWithContext(b.Context())
 	factory.WaitForCacheSyncWithContext(b.Context())
 	return s
@@ -222,13 +216,6 @@ func withFailed(n int) []*inventory.Device {
 	return all
 }
 
-func (s *site) check(err error) {
-	if err != nil {
-		s.Helper()
-		s.Fatal(err)
-	}
-}
-
 // start starts all drivers.
 func (s *site) start() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -238,12 +225,10 @@ func (s *site) start() {
 	for i, devices := range s.nodes {
 		config := rest.CopyConfig(s.config)
 		config.Dial = s.dial // client-go shares connections between clients unless they have a Dial
-		client, err := kubernetes.NewForConfig(config)
-		s.check(err)
-		dir, err := os.MkdirTemp("", "dra") // short, for the paths of sockets
-		s.check(err)
+		client := must.Value(kubernetes.NewForConfig(config))(s)
+		dir := must.Value(os.MkdirTemp("", "dra"))(s) // short, for the paths of sockets
 		s.Cleanup(func() { os.RemoveAll(dir) })
-		s.check(os.Mkdir(dir+"/registry", 0o755))
+		must.Succeed(s, os.Mkdir(dir+"/registry", 0o755))
 		d := driver.New(driver.Config{
 			Node: nodeName(i), Client: client, Inventory: devices, Claims: claims{}, Effect: resourceapi.DeviceTaintEffectNoExecute, SysfsRoot: s.sysfs,
 			PluginDir: dir + "/plugin", RegistryDir: dir + "/registry", Log: zap.NewNop(), Metrics: metrics.New("test"),
@@ -308,10 +293,7 @@ func (s *site) healRack() {
 }
 
 func (s *site) note(object any) {
-	slice, ok := object.(*resourceapi.ResourceSlice)
-	if !ok {
-		return
-	}
+	slice := object.(*resourceapi.ResourceSlice)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slices[*slice.Spec.NodeName], s.last = slice, time.Now()
@@ -383,8 +365,7 @@ type audited struct {
 
 // requests returns the requests of the drivers since a time, oldest first.
 func (s *site) requests(since time.Time) []audited {
-	text, err := os.ReadFile(s.audit)
-	s.check(err)
+	text := must.Value(os.ReadFile(s.audit))(s)
 	seen := map[string]bool{} // a watch has one event when it begins, and one when it ends
 	var all []audited
 	for line := range bytes.Lines(text) {
@@ -419,13 +400,10 @@ func busiest(all []audited, within time.Duration) int {
 type counters struct{ written, watched, wal, cpu float64 }
 
 func (s *site) counters() counters {
-	text, err := s.admin.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context())
-	s.check(err)
-	response, err := http.Get(s.env.ControlPlane.Etcd.URL.JoinPath("/metrics").String())
-	s.check(err)
+	text := must.Value(s.admin.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context()))(s)
+	response := must.Value(http.Get(s.env.ControlPlane.Etcd.URL.JoinPath("/metrics").String()))(s)
 	defer response.Body.Close()
-	etcd, err := io.ReadAll(response.Body)
-	s.check(err)
+	etcd := must.Value(io.ReadAll(response.Body))(s)
 	return counters{
 		written: sum(text, "apiserver_request_body_size_bytes_sum", "resourceslices"),
 		watched: sum(text, "apiserver_watch_events_sizes_sum", "resourceslices"),
@@ -502,33 +480,23 @@ func (s *site) print() {
 		if r.refused > 0 {
 			kinds["connection (refused)"] = r.refused
 		}
-		requests := "none"
-		for i, kind := range slices.Sorted(maps.Keys(kinds)) {
-			if i == 0 {
-				requests = ""
-			} else {
-				requests += ", "
-			}
-			requests += fmt.Sprintf("%d %s", kinds[kind], kind)
+		var requests []string
+		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+			requests = append(requests, fmt.Sprintf("%d %s", kinds[kind], kind))
 		}
-		fmt.Printf("| %s | %s%s | %s | %d, %d | %s | %s | %s | %s |\n", r.step, seconds(r.took), r.more, requests,
-			busiest(r.all, 100*time.Millisecond), busiest(r.all, time.Second), kib(r.written), kib(r.watched), kib(r.wal), cpu(r.cpu))
+		fmt.Printf("| %s | %s%s | %s | %d, %d | %s | %s | %s | %s |\n", r.step, seconds(r.took), r.more, cmp.Or(strings.Join(requests, ", "), "none"),
+			busiest(r.all, 100*time.Millisecond), busiest(r.all, time.Second), kib(r.written), kib(r.watched), kib(r.wal), counted("%.1f s", r.cpu))
 	}
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// kib formats a number of bytes. It is negative if the counter began again at 0.
-func kib(n float64) string {
+func kib(n float64) string { return counted("%.0f KiB", n/1024) }
+
+// counted formats the growth of a counter. It is negative if the counter began again at 0.
+func counted(format string, n float64) string {
 	if n < 0 {
 		return "not counted"
 	}
-	return fmt.Sprintf("%.0f KiB", n/1024)
-}
-
-func cpu(s float64) string {
-	if s < 0 {
-		return "not counted"
-	}
-	return fmt.Sprintf("%.1f s", s)
+	return fmt.Sprintf(format, n)
 }

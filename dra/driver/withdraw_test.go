@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"b-com.com/accelerator-device-plugin/dra/driver"
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 )
 
@@ -63,36 +63,34 @@ func TestWithdraw(t *testing.T) {
 			})
 		}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var objects []runtime.Object
-				for i := range tc.slices {
-					objects = append(objects, stored(fmt.Sprint(i)))
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			var objects []runtime.Object
+			for i := range tc.slices {
+				objects = append(objects, stored(fmt.Sprint(i)))
+			}
+			client := fake.NewClientset(objects...)
+			began := time.Now()
+			if tc.react != nil {
+				tc.react(client, func() time.Duration { return time.Since(began) })
+			}
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, errors.New("too late"))
+			defer cancel()
+			err := driver.Withdraw(ctx, client, node, !tc.outdated)
+			if text := fmt.Sprint(err); (tc.want == "") != (err == nil) || !strings.HasPrefix(text, tc.want) && err != nil {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+			compare.Equal(t, "took", tc.took, time.Since(began))
+			left, _ := client.Tracker().List(resourceapi.SchemeGroupVersion.WithResource("resourceslices"), resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), "")
+			if n := len(left.(*resourceapi.ResourceSliceList).Items); tc.want == "" && n > 0 {
+				t.Errorf("found %d slices, want none", n)
+			}
+			selectors := map[string]bool{}
+			for _, action := range client.Actions() {
+				if list, ok := action.(clienttesting.ListAction); ok {
+					selectors[list.GetListRestrictions().Fields.String()] = true
 				}
-				client := fake.NewClientset(objects...)
-				began := time.Now()
-				if tc.react != nil {
-					tc.react(client, func() time.Duration { return time.Since(began) })
-				}
-				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, errors.New("too late"))
-				defer cancel()
-				err := driver.Withdraw(ctx, client, node, !tc.outdated)
-				if text := fmt.Sprint(err); (tc.want == "") != (err == nil) || !strings.HasPrefix(text, tc.want) && err != nil {
-					t.Errorf("error %v, want %q", err, tc.want)
-				}
-				compare.Equal(t, "took", tc.took, time.Since(began))
-				left, _ := client.Tracker().List(resourceapi.SchemeGroupVersion.WithResource("resourceslices"), resourceapi.SchemeGroupVersion.WithKind("ResourceSlice"), "")
-				if n := len(left.(*resourceapi.ResourceSliceList).Items); tc.want == "" && n > 0 {
-					t.Errorf("found %d slices, want none", n)
-				}
-				selectors := map[string]bool{}
-				for _, action := range client.Actions() {
-					if list, ok := action.(clienttesting.ListAction); ok {
-						selectors[list.GetListRestrictions().Fields.String()] = true
-					}
-				}
-				compare.Values(t, "selectors", map[string]bool{"spec.driver=accelerator.b-com.com,spec.nodeName=worker-3": true}, selectors)
-			})
+			}
+			compare.Values(t, "selectors", map[string]bool{"spec.driver=accelerator.b-com.com,spec.nodeName=worker-3": true}, selectors)
 		})
 	}
 }

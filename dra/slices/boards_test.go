@@ -1,14 +1,11 @@
 package slices_test
 
 import (
-	"context"
 	"flag"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
@@ -25,6 +22,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -105,22 +104,8 @@ func devicesOn(t *testing.T, root string) []*inventory.Device {
 	watching := daemon.Watching(cfg, metrics.New("test"))
 	watching.Policy.Name = func(*inventory.Device) (string, error) { return draname.Driver, nil }
 	inv := inventory.New(watching, sysfs.Host{Sys: root + "/sys", Dev: root + "/dev", Simulated: true}, eventtest.Log(t))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	var running sync.WaitGroup
-	running.Go(func() {
-		compare.NoError(t, "Run", inv.Run(ctx))
-	})
-	defer running.Wait()
-	defer cancel()
-	for {
-		s, stale := inv.Latest()
-		if s.Complete {
-			return s.Devices
-		}
-		select {
-		case <-stale:
-		case <-ctx.Done():
-			t.Fatal("found no complete snapshot")
-		}
-	}
+	defer task.Run(t, inv.Run)()
+	patient.Until(t, "complete snapshot", func() bool { s, _ := inv.Latest(); return s.Complete })
+	s, _ := inv.Latest()
+	return s.Devices
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 	"b-com.com/accelerator-device-plugin/programming"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 // rig runs a Publisher in a bubble, whose time begins at 0.
@@ -39,30 +41,30 @@ type rig struct {
 
 func (r *rig) Latest() (inventory.Snapshot, <-chan struct{}) { return r.snapshots.Load() }
 
-func bubble(t *testing.T, f func(*rig)) {
-	synctest.Test(t, func(t *testing.T) {
-		core, logs := eventtest.Observed(t)
-		r := &rig{T: t, snapshots: latest.New(inventory.Snapshot{}), stored: latest.New[[]programming.Stored](nil), start: time.Now(), logs: logs}
-		r.Publisher = slices.NewPublisher(slices.Config{
-			Options: slices.Options{Node: "n", Effect: "NoExecute"}, Devices: r, Stored: r.stored.Load, Publish: r.publish, Log: zap.New(core), Metrics: metrics.New("test"),
-		})
-		f(r)
+func newRig(t *testing.T, storesTaints func(context.Context) bool) *rig {
+	core, logs := eventtest.Observed(t)
+	r := &rig{T: t, snapshots: latest.New(inventory.Snapshot{}), stored: latest.New[[]programming.Stored](nil), start: time.Now(), logs: logs}
+	r.Publisher = slices.NewPublisher(slices.Config{
+		Options: slices.Options{Node: "n", Effect: "NoExecute"}, Devices: r, Stored: r.stored.Load, StoresTaints: storesTaints,
+		Publish: r.publish, Log: zap.New(core), Metrics: metrics.New("test"),
 	})
+	return r
 }
 
-// run runs the Publisher during f, and expects this error.
-func (r *rig) run(want error, f func()) {
-	r.Helper()
-	ctx, cancel := context.WithCancel(r.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Publisher.Run(ctx) }()
+// run runs the Publisher until the end of the test, or until end is called.
+func (r *rig) run() (end func()) {
+	end = task.Run(r.T, r.Publisher.Run)
 	synctest.Wait()
-	f()
-	synctest.Wait()
-	cancel()
-	if err := <-ended; !errors.Is(err, want) {
-		r.Errorf("Run: error %v, want %v", err, want)
-	}
+	return end
+}
+
+// running calls f in a bubble, while the Publisher runs.
+func running(t *testing.T, f func(*rig)) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.run()
+		f(r)
+	})
 }
 
 func (r *rig) publish(ctx context.Context, resources resourceslice.DriverResources) error {
@@ -120,156 +122,137 @@ var (
 const a, b = " pci-0000-3b-00-0", " pci-0000-4b-00-0"
 
 func TestFirst(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.run(nil, func() {
-			r.after(time.Hour)
-			r.snapshots.Store(inventory.Snapshot{Version: 1, Devices: []*inventory.Device{wellA}})
-			r.Republish()
-			r.after(time.Hour)
-			r.want()
-			r.snapshot(wellA, wellB)
-			r.want("2h0m0s:" + a + b)
-			// Later snapshots need not be complete: the inventory keeps the devices of slow cards.
-			r.snapshots.Store(inventory.Snapshot{Version: 3, Devices: []*inventory.Device{wellA}})
-			r.after(time.Hour)
-			r.want("2h0m0.05s:" + a)
-		})
-	})
-}
-
-// A node without devices has an empty slice.
-func TestNoDevices(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.run(nil, func() {
-			r.snapshot()
-			r.want("0s:")
-		})
+	running(t, func(r *rig) {
+		r.after(time.Hour)
+		r.snapshots.Store(inventory.Snapshot{Version: 1, Devices: []*inventory.Device{wellA}})
+		r.Republish()
+		r.after(time.Hour)
+		r.want()
+		r.snapshot(wellA, wellB)
+		r.want("2h0m0s:" + a + b)
+		// Later snapshots need not be complete: the inventory keeps the devices of slow cards.
+		r.snapshots.Store(inventory.Snapshot{Version: 3, Devices: []*inventory.Device{wellA}})
+		r.after(time.Hour)
+		r.want("2h0m0.05s:" + a)
 	})
 }
 
 func TestBurst(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.run(nil, func() {
-			r.snapshot(wellA, wellB)
-			r.after(time.Hour)
-			r.want("0s:" + a + b)
-			r.snapshot(badA, wellB) // at once
-			r.want("1h0m0s:" + a + "!" + b)
-			for range 24 { // changes at each millisecond
-				r.after(time.Millisecond)
-				r.snapshot(badA, badB)
-				r.after(time.Millisecond)
-				r.snapshot(wellA, badB)
-			}
-			r.snapshot(badA)
-			r.want() // it is 48 ms later
-			r.after(2 * time.Millisecond)
-			r.want("1h0m0.05s:" + a + "!")
-			r.after(49 * time.Millisecond)
-			r.snapshot(wellA)
-			r.after(time.Hour)
-			r.want("1h0m0.1s:" + a)
-		})
+	running(t, func(r *rig) {
+		r.snapshot(wellA, wellB)
+		r.after(time.Hour)
+		r.want("0s:" + a + b)
+		r.snapshot(badA, wellB) // at once
+		r.want("1h0m0s:" + a + "!" + b)
+		for range 24 { // changes at each millisecond
+			r.after(time.Millisecond)
+			r.snapshot(badA, badB)
+			r.after(time.Millisecond)
+			r.snapshot(wellA, badB)
+		}
+		r.snapshot(badA)
+		r.want() // it is 48 ms later
+		r.after(2 * time.Millisecond)
+		r.want("1h0m0.05s:" + a + "!")
+		r.after(49 * time.Millisecond)
+		r.snapshot(wellA)
+		r.after(time.Hour)
+		r.want("1h0m0.1s:" + a)
 	})
 }
 
 // A snapshot that does not change the slices is not published, even if devices have changed.
 func TestUnchanged(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.run(nil, func() {
-			r.snapshot(wellA)
-			r.want("0s:" + a)
-			for range 100 {
-				r.after(time.Second)
-				same := *wellA
-				same.Nodes = []string{fmt.Sprint("dfl-port.", time.Now().Second())}
-				unoffered := *wellB
-				unoffered.OfferedAs = ""
-				r.snapshot(&same, &unoffered)
-			}
-			r.snapshot(badA)
-			r.snapshot(wellA)
-			r.want()
-		})
+	running(t, func(r *rig) {
+		r.snapshot(wellA)
+		r.want("0s:" + a)
+		for range 100 {
+			r.after(time.Second)
+			same := *wellA
+			same.Nodes = []string{fmt.Sprint("dfl-port.", time.Now().Second())}
+			unoffered := *wellB
+			unoffered.OfferedAs = ""
+			r.snapshot(&same, &unoffered)
+		}
+		r.snapshot(badA)
+		r.snapshot(wellA)
+		r.want()
 	})
 }
 
 func TestRepublish(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.run(nil, func() {
-			r.snapshot(badA)
-			r.want("0s:" + a + "!")
-			r.after(time.Hour)
+	running(t, func(r *rig) {
+		r.snapshot(badA)
+		r.want("0s:" + a + "!")
+		r.after(time.Hour)
+		r.Republish()
+		r.want("1h0m0s:" + a + "!")
+		for range 10 {
 			r.Republish()
-			r.want("1h0m0s:" + a + "!")
-			for range 10 {
-				r.Republish()
-			}
-			r.after(time.Hour)
-			r.want("1h0m0.05s:" + a + "!")
-		})
+		}
+		r.after(time.Hour)
+		r.want("1h0m0.05s:" + a + "!")
 	})
 }
 
 func TestWithoutTaints(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.run(nil, func() {
-			r.snapshot(wellA, badB)
-			r.want("0s:" + a + b + "!")
-			r.WithoutTaints()
-			r.after(time.Second)
-			r.want("50ms:" + a)
-			r.WithoutTaints()
-			r.snapshot(wellA, wellB)
-			r.after(time.Second)
-			r.want("1s:" + a + b)
-		})
+	running(t, func(r *rig) {
+		r.snapshot(wellA, badB)
+		r.want("0s:" + a + b + "!")
+		r.WithoutTaints()
+		r.after(time.Second)
+		r.want("50ms:" + a)
+		r.WithoutTaints()
+		r.snapshot(wellA, wellB)
+		r.after(time.Second)
+		r.want("1s:" + a + b)
 	})
 }
 
 // While Publish blocks, changes are collected.
 func TestBlocked(t *testing.T) {
-	bubble(t, func(r *rig) {
+	running(t, func(r *rig) {
 		r.block = make(chan struct{})
-		r.run(nil, func() {
-			r.snapshot(wellA)
-			for range 10 {
-				r.after(time.Second)
-				r.snapshot(badA)
-				r.snapshot(wellA, wellB)
-			}
-			r.want("0s:" + a)
-			close(r.block)
+		r.snapshot(wellA)
+		for range 10 {
 			r.after(time.Second)
-			r.want("10.05s:" + a + b)
-		})
+			r.snapshot(badA)
+			r.snapshot(wellA, wellB)
+		}
+		r.want("0s:" + a)
+		close(r.block)
+		r.after(time.Second)
+		r.want("10.05s:" + a + b)
 	})
 }
 
 func TestEnds(t *testing.T) {
-	bubble(t, func(r *rig) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
 		r.block = make(chan struct{})
-		r.run(nil, func() { r.snapshot(wellA) }) // ends while Publish blocks
+		end := r.run()
+		r.snapshot(wellA)
+		synctest.Wait()
+		end() // while Publish blocks
 		r.block, r.err = nil, errors.New("no node name")
-		r.run(r.err, func() {})
+		compare.ErrorIs(t, "Run", r.err, r.Publisher.Run(t.Context()))
 	})
 }
 
 func TestLog(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.run(nil, func() {
-			r.snapshot(wellA, badB)
-			r.after(time.Second)
-			r.snapshot(badA, badB)
-			r.after(time.Second)
-			r.snapshot(badA, wellB)
-			r.after(time.Second)
-			r.snapshot(wellB)
-			r.after(time.Second)
-			r.snapshot(badB)
-			r.after(time.Second)
-			r.Republish()
-		})
+	running(t, func(r *rig) {
+		r.snapshot(wellA, badB)
+		r.after(time.Second)
+		r.snapshot(badA, badB)
+		r.after(time.Second)
+		r.snapshot(badA, wellB)
+		r.after(time.Second)
+		r.snapshot(wellB)
+		r.after(time.Second)
+		r.snapshot(badB)
+		r.after(time.Second)
+		r.Republish()
+		synctest.Wait()
 		var got []map[string]any
 		for _, line := range r.logs.All() {
 			got = append(got, line.ContextMap())
@@ -278,35 +261,31 @@ func TestLog(t *testing.T) {
 			all := map[string]any{
 				"event": "slices.published", "resource": "accelerator.b-com.com", "rev": uint64(rev), "count": int64(count), "slices": int64(1), "tainted": int64(tainted),
 			}
-			for k, v := range more {
-				all[k] = v
-			}
+			maps.Copy(all, more)
 			return all
 		}
-		ids := func(ids ...any) []any { return ids }
+		type ids = []any
 		want := []map[string]any{
-			line(1, 2, 1, map[string]any{"unhealthy": ids("4b:00.0")}),
-			line(2, 2, 2, map[string]any{"devices": ids("3b:00.0"), "unhealthy": ids("3b:00.0"), "latency_ms": 1.0}),
-			line(3, 2, 1, map[string]any{"devices": ids("4b:00.0"), "latency_ms": 1.0}),
-			line(4, 1, 0, map[string]any{"devices": ids("3b:00.0"), "gone": ids("3b:00.0"), "latency_ms": 1.0}),
-			line(5, 1, 1, map[string]any{"devices": ids("4b:00.0"), "unhealthy": ids("4b:00.0"), "latency_ms": 1.0}),
-			line(5, 1, 1, map[string]any{"unhealthy": ids("4b:00.0")}),
+			line(1, 2, 1, map[string]any{"unhealthy": ids{"4b:00.0"}}),
+			line(2, 2, 2, map[string]any{"devices": ids{"3b:00.0"}, "unhealthy": ids{"3b:00.0"}, "latency_ms": 1.0}),
+			line(3, 2, 1, map[string]any{"devices": ids{"4b:00.0"}, "latency_ms": 1.0}),
+			line(4, 1, 0, map[string]any{"devices": ids{"3b:00.0"}, "gone": ids{"3b:00.0"}, "latency_ms": 1.0}),
+			line(5, 1, 1, map[string]any{"devices": ids{"4b:00.0"}, "unhealthy": ids{"4b:00.0"}, "latency_ms": 1.0}),
+			line(5, 1, 1, map[string]any{"unhealthy": ids{"4b:00.0"}}),
 		}
 		compare.Values(t, "log", want, got)
 	})
 }
 
-// A change of the store is published like one of a device.
+// A change of the store is published like one of a device. A node without devices has an empty slice.
 func TestStored(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.run(nil, func() {
-			r.snapshot(wellA)
-			r.after(time.Second)
-			r.stored.Store([]programming.Stored{{InterfaceID: "69528db6eb31577a8c3668f9faa081f6", ID: "d8424dc4a4a3c413f89e433683f9040b"}})
-			r.after(time.Second)
-			r.stored.Store(nil)
-			r.want("0s:"+a, "1s:"+a+" afu-d8424dc4a4a3c413f89e433683f9040b-69528db6eb31577a", "2s:"+a)
-		})
+	running(t, func(r *rig) {
+		r.snapshot()
+		r.after(time.Second)
+		r.stored.Store([]programming.Stored{{InterfaceID: "69528db6eb31577a8c3668f9faa081f6", ID: "d8424dc4a4a3c413f89e433683f9040b"}})
+		r.after(time.Second)
+		r.stored.Store(nil)
+		r.want("0s:", "1s: afu-d8424dc4a4a3c413f89e433683f9040b-69528db6eb31577a", "2s:")
 		if lines := r.logs.TakeAll(); len(lines) != 3 || fmt.Sprint(lines[1].ContextMap()["devices"]) != "[afu-d8424dc4a4a3c413f89e433683f9040b-69528db6eb31577a]" {
 			t.Errorf("log: found %v, want three lines, the second one with the bitstream", lines)
 		}
@@ -317,31 +296,26 @@ func TestStored(t *testing.T) {
 func TestStoresTaints(t *testing.T) {
 	for _, stores := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			core, logs := eventtest.Observed(t)
-			r := &rig{T: t, snapshots: latest.New(inventory.Snapshot{}), start: time.Now(), logs: logs}
 			asked := 0
-			r.Publisher = slices.NewPublisher(slices.Config{
-				Options: slices.Options{Node: "n", Effect: "NoExecute"}, Devices: r, Publish: r.publish, Log: zap.New(core), Metrics: metrics.New("test"),
-				StoresTaints: func(context.Context) bool {
-					asked++
-					time.Sleep(time.Second)
-					r.snapshot(badA, badB)
-					return stores
-				},
+			var r *rig
+			r = newRig(t, func(context.Context) bool {
+				asked++
+				time.Sleep(time.Second)
+				r.snapshot(badA, badB)
+				return stores
 			})
-			r.run(nil, func() {
-				r.snapshot(wellA)
-				r.after(time.Second)
-				r.snapshot(badA, wellB)
-				r.after(2 * time.Second)
-				r.snapshot(wellA, badB)
-				r.after(time.Second)
-				want := []string{"0s:" + a, "2s:" + a + "!" + b + "!", "3s:" + a + b + "!"}
-				if !stores {
-					want = []string{"0s:" + a, "2s:", "3s:" + a}
-				}
-				r.want(want...)
-			})
+			r.run()
+			r.snapshot(wellA)
+			r.after(time.Second)
+			r.snapshot(badA, wellB)
+			r.after(2 * time.Second)
+			r.snapshot(wellA, badB)
+			r.after(time.Second)
+			want := []string{"0s:" + a, "2s:" + a + "!" + b + "!", "3s:" + a + b + "!"}
+			if !stores {
+				want = []string{"0s:" + a, "2s:", "3s:" + a}
+			}
+			r.want(want...)
 			compare.Equal(t, "times asked", 1, asked)
 		})
 	}

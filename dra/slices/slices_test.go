@@ -160,20 +160,18 @@ func TestTaint(t *testing.T) {
 		{"other nodes", device("3b:00.0", inventory.Unhealthy, "cordoned", "node-changed"), execute, execute, "cordoned", false},
 		{"no reason", device("3b:00.0", inventory.Unhealthy), execute, not, "", false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			var want []resourceapi.DeviceTaint
-			if test.want != no {
-				want = []resourceapi.DeviceTaint{{Key: "accelerator.b-com.com/unhealthy", Value: test.taint, Effect: resourceapi.DeviceTaintEffect(test.want)}}
-			}
-			o := slices.Options{Node: "n", Effect: test.effect}
-			got := slices.Of([]*inventory.Device{test.device}, o).Pools["n"].Slices[0].Devices
-			if len(got) != 1 {
-				t.Fatalf("found %d devices, want 1", len(got))
-			}
-			compare.Values(t, "taints", want, got[0].Taints)
-			o.NoTaints = true
-			compare.Equal(t, "published without taints", test.without, len(slices.Of([]*inventory.Device{test.device}, o).Pools["n"].Slices[0].Devices) == 1)
-		})
+		var want []resourceapi.DeviceTaint
+		if test.want != no {
+			want = []resourceapi.DeviceTaint{{Key: "accelerator.b-com.com/unhealthy", Value: test.taint, Effect: resourceapi.DeviceTaintEffect(test.want)}}
+		}
+		o := slices.Options{Node: "n", Effect: test.effect}
+		got := slices.Of([]*inventory.Device{test.device}, o).Pools["n"].Slices[0].Devices
+		if len(got) != 1 {
+			t.Fatalf("%s: found %d devices, want 1", test.name, len(got))
+		}
+		compare.Values(t, test.name, want, got[0].Taints)
+		o.NoTaints = true
+		compare.Equal(t, test.name+": published without taints", test.without, len(slices.Of([]*inventory.Device{test.device}, o).Pools["n"].Slices[0].Devices) == 1)
 	}
 }
 
@@ -207,18 +205,16 @@ func TestFamilyAttributes(t *testing.T) {
 		{"members", nil, member(5), []string{"family=vfio", "members=0000:3b:00.1,0000:3b:00.2,0000:3b:00.3,0000:3b:00.4,0000:3b:00.5"}},
 		{"members that do not fit", nil, member(6), []string{"family=vfio"}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			d := device("3b:00.0", inventory.Healthy)
-			d.Family, d.Attributes, d.Members = "vfio", test.attributes, test.members
-			slices := slices.Of([]*inventory.Device{d}, slices.Options{Node: "n"})
-			validate(t, slices, "n")
-			var got []string
-			for name, value := range slices.Pools["n"].Slices[0].Devices[0].Attributes {
-				got = append(got, string(name)+"="+*value.StringValue)
-			}
-			sort.Strings(got)
-			compare.Values(t, "attributes", test.want, got)
-		})
+		d := device("3b:00.0", inventory.Healthy)
+		d.Family, d.Attributes, d.Members = "vfio", test.attributes, test.members
+		slices := slices.Of([]*inventory.Device{d}, slices.Options{Node: "n"})
+		validate(t, slices, "n")
+		var got []string
+		for name, value := range slices.Pools["n"].Slices[0].Devices[0].Attributes {
+			got = append(got, string(name)+"="+*value.StringValue)
+		}
+		sort.Strings(got)
+		compare.Values(t, test.name, test.want, got)
 	}
 	d := device("3b:00.0", inventory.Healthy)
 	d.Family, d.Attributes = "vfio", many

@@ -1,14 +1,12 @@
 package httpd_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,48 +60,30 @@ func around(flood int) func(n int) string {
 	return func(n int) string { return firstFromAnother(n % (flood + 1)) }
 }
 
-// withBodies runs f with a server that reads a body, and takes answering for the answer. Its context ends when f
-// calls stop. The function host returns the address of the nth connection.
-func withBodies(t *testing.T, answering time.Duration, host func(n int) string, f func(t *testing.T, l *pipes.Listener, stop func())) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		l := pipes.Listen(10_000)
-		ctx, cancel := context.WithCancel(t.Context())
-		var server sync.WaitGroup
-		server.Go(func() {
-			if err := httpd.ServeBodies(ctx, &from{Listener: l, host: host}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				text, err := io.ReadAll(r.Body)
-				if err != nil {
-					http.Error(w, err.Error(), http.StatusBadRequest)
-					return
-				}
-				if !httpd.Complete(r) {
-					return
-				}
-				time.Sleep(answering)
-				fmt.Fprintf(w, "%s", text)
-			}), zap.NewNop()); err != nil {
-				t.Error(err)
+// bodyServer returns a server that reads a body, and takes answering for the answer. The function host returns the
+// address of the nth connection.
+func bodyServer(answering time.Duration, host func(n int) string) func(context.Context, net.Listener) error {
+	return func(ctx context.Context, l net.Listener) error {
+		return httpd.ServeBodies(ctx, &from{Listener: l, host: host}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			text, err := io.ReadAll(r.Body)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
 			}
-		})
-		f(t, l, cancel)
-		cancel()
-		server.Wait()
-	})
+			if !httpd.Complete(r) {
+				return
+			}
+			time.Sleep(answering)
+			fmt.Fprintf(w, "%s", text)
+		}), zap.NewNop())
+	}
 }
 
-// echo reads an answer, and reports whether the connection stays open.
+// echo expects an answer with the body that was sent, after which the connection stays open.
 func (p *peer) echo(who string, within time.Duration) {
 	p.t.Helper()
-	p.SetReadDeadline(time.Now().Add(within))
-	answer, err := http.ReadResponse(bufio.NewReader(p.Conn), nil)
-	if err != nil {
-		p.t.Errorf("%s: %v", who, err)
-		return
-	}
-	defer answer.Body.Close()
-	if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "hello" || answer.Close {
-		p.t.Errorf("%s: %q, %v, close %t, want hello and the connection open", who, text, err, answer.Close)
+	if answer, text := p.read(who, within); text != "hello" || answer.Close {
+		p.t.Errorf("%s: %q, close %t, want hello and the connection open", who, text, answer.Close)
 	}
 }
 
@@ -112,7 +92,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	for name, sent := range map[string]string{"nothing": "", "half a header": posted[:20], "half a body": posted[:len(posted)-2]} {
 		t.Run(name, func(t *testing.T) {
 			const flood = 300
-			withBodies(t, 0, around(flood), func(t *testing.T, l *pipes.Listener, _ func()) {
+			inBubble(t, bodyServer(0, around(flood)), func(t *testing.T, l *pipes.Listener) {
 				idle := dial(t, l, 1, posted)[0]
 				idle.echo("the first", time.Nanosecond)
 				all := dial(t, l, flood, sent)
@@ -137,7 +117,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 
 // If all connections are idle, the one that has been idle for longest is closed for a new one.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
-	withBodies(t, 0, func(int) string { return "10.0.0.1" }, func(t *testing.T, l *pipes.Listener, _ func()) {
+	inBubble(t, bodyServer(0, func(int) string { return "10.0.0.1" }), func(t *testing.T, l *pipes.Listener) {
 		all := dial(t, l, httpd.MaxBodyClients, posted)
 		for i, p := range all {
 			p.echo(fmt.Sprint("client ", i), time.Nanosecond)
@@ -161,7 +141,7 @@ func TestHoardedConnections(t *testing.T) {
 		}
 		return fmt.Sprintf("10.0.0.%d", n-httpd.MaxBodyClients+2)
 	}
-	withBodies(t, 0, host, func(t *testing.T, l *pipes.Listener, _ func()) {
+	inBubble(t, bodyServer(0, host), func(t *testing.T, l *pipes.Listener) {
 		hoard := dial(t, l, httpd.MaxBodyClients-1, posted)
 		for i, p := range hoard {
 			p.echo(fmt.Sprint("hoard ", i), time.Nanosecond)
@@ -184,7 +164,7 @@ func TestHoardedConnections(t *testing.T) {
 // An address whose connections all wait for answers does not take the idle connection of another address, and does not
 // keep others waiting. An address with few connections can still replace idle ones.
 func TestOthersKeepTheirConnections(t *testing.T) {
-	withBodies(t, time.Second, firstFromAnother, func(t *testing.T, l *pipes.Listener, _ func()) {
+	inBubble(t, bodyServer(time.Second, firstFromAnother), func(t *testing.T, l *pipes.Listener) {
 		idle := dial(t, l, 1, posted)[0]
 		idle.echo("the first", 2*time.Second)
 		busy := dial(t, l, httpd.MaxBodyClients-1, posted)
@@ -198,7 +178,7 @@ func TestOthersKeepTheirConnections(t *testing.T) {
 			p.echo(fmt.Sprint("busy ", i), time.Nanosecond)
 		}
 	})
-	withBodies(t, time.Second, func(n int) string { return fmt.Sprintf("10.0.0.%d", min(n, httpd.MaxBodyClients)) }, func(t *testing.T, l *pipes.Listener, _ func()) {
+	inBubble(t, bodyServer(time.Second, func(n int) string { return fmt.Sprintf("10.0.0.%d", min(n, httpd.MaxBodyClients)) }), func(t *testing.T, l *pipes.Listener) {
 		dial(t, l, httpd.MaxBodyClients, "")
 		time.Sleep(httpd.BodyPatience)
 		for i, p := range dial(t, l, httpd.MaxBodyClients/4, posted) {
@@ -210,7 +190,7 @@ func TestOthersKeepTheirConnections(t *testing.T) {
 // Thousands of connections of one address do not delay those of another address that has or recently had a connection.
 func TestFloodIsNotAwaited(t *testing.T) {
 	const flood = 5000
-	withBodies(t, 0, around(200+flood), func(t *testing.T, l *pipes.Listener, _ func()) {
+	inBubble(t, bodyServer(0, around(200+flood)), func(t *testing.T, l *pipes.Listener) {
 		first := dial(t, l, 1, posted)[0]
 		first.echo("the first", time.Nanosecond)
 		dial(t, l, 200, "")
@@ -222,7 +202,7 @@ func TestFloodIsNotAwaited(t *testing.T) {
 
 // A body that does not come ends the request after five seconds.
 func TestSlowBody(t *testing.T) {
-	withBodies(t, 0, firstFromAnother, func(t *testing.T, l *pipes.Listener, _ func()) {
+	inBubble(t, bodyServer(0, firstFromAnother), func(t *testing.T, l *pipes.Listener) {
 		begin := time.Now()
 		slow := dial(t, l, 1, posted[:len(posted)-1])[0]
 		slow.answered("the slow one", http.StatusBadRequest, time.Minute)
@@ -234,14 +214,16 @@ func TestSlowBody(t *testing.T) {
 
 // The answer to a request that has begun is sent before the server ends.
 func TestEndWaitsForAnswers(t *testing.T) {
-	withBodies(t, 3*time.Second, firstFromAnother, func(t *testing.T, l *pipes.Listener, stop func()) {
+	synctest.Test(t, func(t *testing.T) {
+		l := pipes.Listen(1)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- bodyServer(3*time.Second, firstFromAnother)(ctx, l) }()
 		p := dial(t, l, 1, posted)[0]
 		stop()
-		p.SetReadDeadline(time.Now().Add(4 * time.Second))
-		answer, err := http.ReadResponse(bufio.NewReader(p.Conn), nil)
-		if err != nil || answer.StatusCode != http.StatusOK {
-			t.Errorf("%v, %v, want an answer", answer, err)
-		}
+		answer, _ := p.read("the request", 4*time.Second)
+		compare.Equal(t, "status", http.StatusOK, answer.StatusCode)
+		compare.NoError(t, "server", <-ended)
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/httpd"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/pipes"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 const (
@@ -51,19 +51,23 @@ func (p *peer) send(text string) {
 	}
 }
 
-// answered fails the test if the connection is not answered within the time.
-func (p *peer) answered(who string, want int, within time.Duration) {
+// read returns an answer and its body.
+func (p *peer) read(who string, within time.Duration) (answer *http.Response, body string) {
 	p.t.Helper()
-	begin := time.Now()
-	p.SetReadDeadline(begin.Add(within))
+	p.SetReadDeadline(time.Now().Add(within))
 	answer, err := http.ReadResponse(bufio.NewReader(p.Conn), nil)
 	if err != nil {
-		p.t.Errorf("%s: found %v after %s, want an answer within %s", who, err, time.Since(begin), within)
-		return
+		p.t.Fatalf("%s: found %v, want an answer within %s", who, err, within)
 	}
 	defer answer.Body.Close()
-	if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != want || !answer.Close {
-		p.t.Errorf("%s: found %d, %v, close %t, want %d and the connection closed", who, answer.StatusCode, err, answer.Close, want)
+	return answer, string(must.Value(io.ReadAll(answer.Body))(p.t))
+}
+
+// answered expects an answer within the time, after which the connection is closed.
+func (p *peer) answered(who string, want int, within time.Duration) {
+	p.t.Helper()
+	if answer, _ := p.read(who, within); answer.StatusCode != want || !answer.Close {
+		p.t.Errorf("%s: found %d, close %t, want %d and the connection closed", who, answer.StatusCode, answer.Close, want)
 	}
 }
 
@@ -83,23 +87,25 @@ func open(all []*peer) (n int) {
 	return n
 }
 
-// inBubble runs f with a server that takes answering for each answer.
-func inBubble(t *testing.T, answering time.Duration, f func(t *testing.T, l *pipes.Listener)) {
+// inBubble runs f in a bubble with a server.
+func inBubble(t *testing.T, serve func(context.Context, net.Listener) error, f func(t *testing.T, l *pipes.Listener)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := pipes.Listen(10_000)
-		ctx, cancel := context.WithCancel(t.Context())
-		var server sync.WaitGroup
-		server.Go(func() {
-			_ = httpd.Serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				time.Sleep(answering)
-				fmt.Fprintln(w, "ok")
-			}), zap.NewNop())
-		})
+		task.Run(t, func(ctx context.Context) error { return serve(ctx, l) })
 		f(t, l)
-		cancel()
-		server.Wait()
 	})
+}
+
+// server returns a server that takes answering for each answer.
+func server(answering time.Duration) func(context.Context, net.Listener) error {
+	return func(ctx context.Context, l net.Listener) error {
+		_ = httpd.Serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(answering)
+			fmt.Fprintln(w, "ok")
+		}), zap.NewNop()) // http.ErrServerClosed
+		return nil
+	}
 }
 
 // Ways in which a client can try to keep a connection.
@@ -113,7 +119,7 @@ func TestNewestClientIsServed(t *testing.T) {
 		"one that is none":             "HELO example.com\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
+			inBubble(t, server(0), func(t *testing.T, l *pipes.Listener) {
 				const flood = 300
 				begin := time.Now()
 				all := dial(t, l, flood, sent)
@@ -135,7 +141,7 @@ func TestNewestClientIsServed(t *testing.T) {
 
 // A new connection closes the oldest one, and no other.
 func TestOldestIsClosed(t *testing.T) {
-	inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
+	inBubble(t, server(0), func(t *testing.T, l *pipes.Listener) {
 		all := dial(t, l, httpd.MaxClients, "")
 		time.Sleep(time.Second)
 		if n := open(all); n != httpd.MaxClients {
@@ -150,7 +156,7 @@ func TestOldestIsClosed(t *testing.T) {
 
 // A closed connection does not count.
 func TestEndedConnectionsMakeRoom(t *testing.T) {
-	inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
+	inBubble(t, server(0), func(t *testing.T, l *pipes.Listener) {
 		silent := dial(t, l, 1, "")[0]
 		for i := range 2 * httpd.MaxClients {
 			dial(t, l, 1, complete)[0].answered(fmt.Sprint("client ", i), http.StatusOK, time.Nanosecond)
@@ -165,7 +171,7 @@ func TestEndedConnectionsMakeRoom(t *testing.T) {
 
 // Many clients that send their requests at once are all answered.
 func TestClientsHaveTimeToSend(t *testing.T) {
-	inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
+	inBubble(t, server(0), func(t *testing.T, l *pipes.Listener) {
 		all := dial(t, l, 2*httpd.MaxClients, "")
 		time.Sleep(httpd.Patience - time.Nanosecond)
 		for _, p := range all {
@@ -179,7 +185,7 @@ func TestClientsHaveTimeToSend(t *testing.T) {
 
 // A connection whose answer is being prepared is not closed: the next one waits.
 func TestAnswersAreFinished(t *testing.T) {
-	inBubble(t, time.Second, func(t *testing.T, l *pipes.Listener) {
+	inBubble(t, server(time.Second), func(t *testing.T, l *pipes.Listener) {
 		all := dial(t, l, httpd.MaxClients, complete)
 		late := dial(t, l, 1, complete)[0]
 		late.SetReadDeadline(time.Now().Add(time.Second - time.Nanosecond))
@@ -207,7 +213,7 @@ func TestTimeLimits(t *testing.T) {
 		{"an answer that is not read", complete, 5 * time.Second, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			inBubble(t, 0, func(t *testing.T, l *pipes.Listener) {
+			inBubble(t, server(0), func(t *testing.T, l *pipes.Listener) {
 				client := dial(t, l, 1, test.sent)[0]
 				if test.answered {
 					client.answered("the client", http.StatusRequestEntityTooLarge, time.Nanosecond)

@@ -38,33 +38,24 @@ func TestReadLink(t *testing.T) {
 		{"garbage width", good + ";current_link_width=x8", sysfs.Link{}, true},
 		{"garbage greatest speed", good + ";max_link_speed=-1", sysfs.Link{}, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			dir := t.TempDir()
-			must.Succeed(t, os.Mkdir(dir+"/power", 0o755))
-			for file := range strings.SplitSeq(tt.files, ";") {
-				name, value, _ := strings.Cut(file, "=")
-				must.Succeed(t, os.WriteFile(dir+"/"+name, []byte(value+"\n"), 0o644))
-			}
-			got, err := sysfs.ReadLink(dir)
-			if got != tt.want || (err != nil) != tt.refused {
-				t.Errorf("found %+v, error %v; want %+v, an error: %t", got, err, tt.want, tt.refused)
-			}
-		})
-	}
-	t.Run("suspended devices are not touched", func(t *testing.T) {
 		dir := t.TempDir()
 		must.Succeed(t, os.Mkdir(dir+"/power", 0o755))
-		must.Succeed(t, os.WriteFile(dir+"/power/runtime_status", []byte("suspended\n"), 0o644))
-		for _, name := range []string{"max_link_speed", "max_link_width", "current_link_speed", "current_link_width"} {
-			must.Succeed(t, os.Mkdir(dir+"/"+name, 0o755)) // reading it fails
+		for file := range strings.SplitSeq(tt.files, ";") {
+			name, value, _ := strings.Cut(file, "=")
+			must.Succeed(t, os.WriteFile(dir+"/"+name, []byte(value+"\n"), 0o644))
 		}
-		compare.Equal(t, "link", sysfs.Link{}, must.Value(sysfs.ReadLink(dir))(t))
-	})
-	t.Run("status that cannot be read", func(t *testing.T) {
-		dir := t.TempDir()
-		must.Succeed(t, os.MkdirAll(dir+"/power/runtime_status", 0o755))
-		compare.ErrorIs(t, "ReadLink", syscall.EISDIR, compare.ErrorOf(sysfs.ReadLink(dir)))
-	})
+		got, err := sysfs.ReadLink(dir)
+		if got != tt.want || (err != nil) != tt.refused {
+			t.Errorf("%s: found %+v, error %v; want %+v, an error: %t", tt.name, got, err, tt.want, tt.refused)
+		}
+	}
+
+	// Suspended devices are not touched: reading a directory would fail.
+	h := node(t, "-- sys/power/runtime_status --\nsuspended\n-- sys/max_link_speed/ --\n-- sys/max_link_width/ --\n"+
+		"-- sys/current_link_speed/ --\n-- sys/current_link_width/ --\n")
+	compare.Equal(t, "link of a suspended device", sysfs.Link{}, must.Value(sysfs.ReadLink(h.Sys))(t))
+	h = node(t, "-- sys/power/runtime_status/ --\n")
+	compare.ErrorIs(t, "status that cannot be read", syscall.EISDIR, compare.ErrorOf(sysfs.ReadLink(h.Sys)))
 }
 
 const recorded = "RxErr 0\nBadTLP 3\nBadDLLP 0\nRollover 0\nTimeout 18446744073709551615\nNonFatalErr 0\nCorrIntErr 0\nHeaderOF 0\nTOTAL_ERR_COR 4"

@@ -13,7 +13,7 @@ import (
 const id = "d8424dc4a4a3c413f89e433683f9040b"
 
 // TestParseNumbers calls all parsers of numbers with the same texts. A case has the wanted result
-// of each parser, or "-" if it refuses the text.
+// of each parser, or "-" if it refuses the text. FuzzParseNumbers has texts that all of them refuse.
 func TestParseNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		in                  string
@@ -23,42 +23,27 @@ func TestParseNumbers(t *testing.T) {
 		{"0x0", "0", "-", "-"},
 		{"0x4000000000000", "4000000000000", "-", "-"},
 		{"0xFFFFFFFFFFFFFFFF", "ffffffffffffffff", "-", "-"},
-		{"0x10000000000000000", "-", "-", "-"},
 		{"0x", "-", "-", "-"},
-		{"0x-1", "-", "-", "-"},
-		{"0x1_0", "-", "-", "-"},
-		{"0X1", "-", "-", "-"},
 		{"12", "-", "12", "-"},
 		{"255", "-", "255", "-"},
-		{"256", "-", "-", "-"},
-		{"-1", "-", "-", "-"},
-		{"+1", "-", "-", "-"},
-		{"1 ", "-", "-", "-"},
-		{"1_0", "-", "-", "-"},
 		{"", "-", "-", "-"},
-		{"\x00", "-", "-", "-"},
 		{"245:0", "-", "-", "245:0"},
 		{"4294967295:4294967295", "-", "-", "4294967295:4294967295"},
-		{"4294967296:0", "-", "-", "-"},
 		{"245:", "-", "-", "-"},
 		{":0", "-", "-", "-"},
-		{"245:0:0", "-", "-", "-"},
-		{"245:-1", "-", "-", "-"},
 	} {
-		t.Run(tt.in, func(t *testing.T) {
-			show := func(format string, err error, v ...any) string {
-				if err != nil {
-					return "-"
-				}
-				return fmt.Sprintf(format, v...)
+		show := func(format string, err error, v ...any) string {
+			if err != nil {
+				return "-"
 			}
-			mask, err := sysfs.ParseMask(tt.in)
-			compare.Equal(t, fmt.Sprintf("mask, with error %v", err), tt.mask, show("%x", err, mask))
-			small, err := sysfs.ParseUint8(tt.in)
-			compare.Equal(t, fmt.Sprintf("8-bit number, with error %v", err), tt.small, show("%d", err, small))
-			n, err := sysfs.ParseDeviceNumber(tt.in)
-			compare.Equal(t, fmt.Sprintf("device number, with error %v", err), tt.device, show("%d:%d", err, n.Major, n.Minor))
-		})
+			return fmt.Sprintf(format, v...)
+		}
+		mask, err := sysfs.ParseMask(tt.in)
+		compare.Equal(t, fmt.Sprintf("mask %q, with error %v", tt.in, err), tt.mask, show("%x", err, mask))
+		small, err := sysfs.ParseUint8(tt.in)
+		compare.Equal(t, fmt.Sprintf("8-bit number %q, with error %v", tt.in, err), tt.small, show("%d", err, small))
+		n, err := sysfs.ParseDeviceNumber(tt.in)
+		compare.Equal(t, fmt.Sprintf("device number %q, with error %v", tt.in, err), tt.device, show("%d:%d", err, n.Major, n.Minor))
 	}
 }
 
@@ -131,7 +116,10 @@ func FuzzParseID(f *testing.F) {
 
 // FuzzParseNumbers checks that the printed result of a parser is the accepted text.
 func FuzzParseNumbers(f *testing.F) {
-	for _, s := range []string{"0", "0x0", "0x4000000000000", "255", "245:0", "-1", "+1", "0x", ":", "1_0", ""} {
+	for _, s := range []string{
+		"0", "0x0", "0x4000000000000", "255", "245:0", "-1", "+1", "0x", ":", "1_0", "", "256", "1 ", "\x00",
+		"0x10000000000000000", "0x-1", "0x1_0", "0X1", "4294967296:0", "245:0:0", "245:-1",
+	} {
 		f.Add(s)
 	}
 	trim := func(s string) string { return strings.TrimLeft(s, "0") }

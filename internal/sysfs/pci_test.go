@@ -55,12 +55,10 @@ func TestParseLinkSpeed(t *testing.T) {
 		{"0 GT/s", -1}, {"0.0 GT/s PCIe", -1}, {"-8 GT/s", -1}, {"+8 GT/s", -1}, {"8e1 GT/s", -1}, {"8.- GT/s", -1},
 		{"99999 GT/s", -1}, {"8.0 GT/s PCIe PCIe", -1}, {"8.0 GT/s ", -1}, {"133 MHz PCI-X", -1}, {"unknown", -1},
 	} {
-		t.Run(tt.in, func(t *testing.T) {
-			got, err := sysfs.ParseLinkSpeed(tt.in)
-			if err == nil && got != tt.want || (err == nil) != (tt.want >= 0) {
-				t.Errorf("%q: %d, error %v; want %d", tt.in, got, err, tt.want)
-			}
-		})
+		got, err := sysfs.ParseLinkSpeed(tt.in)
+		if err == nil && got != tt.want || (err == nil) != (tt.want >= 0) {
+			t.Errorf("%q: %d, error %v; want %d", tt.in, got, err, tt.want)
+		}
 	}
 }
 
@@ -75,16 +73,14 @@ func TestReadFull(t *testing.T) {
 		{"dir", "", syscall.EISDIR},
 		{"none", "", syscall.ENOENT},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var p [4]byte
-			err := sysfs.ReadFull(h.Sys+"/"+tt.name, p[:])
-			if !errors.Is(err, tt.err) || err == nil && string(p[:]) != tt.want {
-				t.Errorf("read %q, error %v; want %q, %v", p, err, tt.want, tt.err)
-			}
-			if err != nil && !strings.Contains(err.Error(), h.Sys+"/"+tt.name) {
-				t.Errorf("error %v does not name the file", err)
-			}
-		})
+		var p [4]byte
+		err := sysfs.ReadFull(h.Sys+"/"+tt.name, p[:])
+		if !errors.Is(err, tt.err) || err == nil && string(p[:]) != tt.want {
+			t.Errorf("%s: read %q, error %v; want %q, %v", tt.name, p, err, tt.want, tt.err)
+		}
+		if err != nil && !strings.Contains(err.Error(), h.Sys+"/"+tt.name) {
+			t.Errorf("%s: error %v does not name the file", tt.name, err)
+		}
 	}
 }
 

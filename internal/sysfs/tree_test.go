@@ -39,13 +39,11 @@ func TestRead(t *testing.T) {
 		{"more than a page", strings.Repeat("a", 4097), "", "longer than 4096 bytes"},
 		{"far more", strings.Repeat("a", 100000), "", "longer than 4096 bytes"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			path := t.TempDir() + "/attr"
-			must.Succeed(t, os.WriteFile(path, []byte(tt.content), 0o644))
-			got, err := sysfs.Read(path)
-			compare.Equal(t, "value", tt.want, got)
-			compare.Outcome(t, "error", tt.err, err)
-		})
+		path := t.TempDir() + "/attr"
+		must.Succeed(t, os.WriteFile(path, []byte(tt.content), 0o644))
+		got, err := sysfs.Read(path)
+		compare.Equal(t, tt.name, tt.want, got)
+		compare.Outcome(t, tt.name, tt.err, err)
 	}
 }
 
@@ -64,13 +62,11 @@ func TestReadErrors(t *testing.T) {
 		{"file/below", syscall.ENOTDIR},
 		{"nul\x00name", syscall.EINVAL},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			path := h.Sys + "/" + tt.name
-			_, err := sysfs.ReadAs(path, sysfs.ParseUint8)
-			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("error %v, want one that has the path %s and wraps %v", err, path, tt.want)
-			}
-		})
+		path := h.Sys + "/" + tt.name
+		_, err := sysfs.ReadAs(path, sysfs.ParseUint8)
+		if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("error %v, want one that has the path %s and wraps %v", err, path, tt.want)
+		}
 	}
 	compare.Error(t, "garbage", h.Sys+`/garbage: found "x", want 0 to 255 in decimal`, compare.ErrorOf(sysfs.ReadAs(h.Sys+"/garbage", sysfs.ParseUint8)))
 }
@@ -101,12 +97,10 @@ func TestClass(t *testing.T) {
 		{"region2", "", fs.ErrNotExist},
 		{"region3", "", syscall.ELOOP},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := h.ClassCard("fpga_region", tt.name)
-			if got != tt.want || !errors.Is(err, tt.err) {
-				t.Errorf("card %q, error %v; want %q, %v", got, err, tt.want, tt.err)
-			}
-		})
+		got, err := h.ClassCard("fpga_region", tt.name)
+		if got != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("%s: card %q, error %v; want %q, %v", tt.name, got, err, tt.want, tt.err)
+		}
 	}
 }
 
@@ -123,13 +117,11 @@ func TestPCIDir(t *testing.T) {
 		{"directory on the bus", "-- sys/bus/pci/devices/0000:3b:00.0/ --\n", "/bus/pci/devices/0000:3b:00.0", nil},
 		{"bus is a file", links + "-- sys/bus --\n", "", syscall.ENOTDIR},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			h := node(t, tt.board)
-			got, err := h.PCIDir("0000:3b:00.0")
-			if strings.TrimPrefix(got, h.Sys) != tt.want || !errors.Is(err, tt.err) {
-				t.Errorf("directory %q, error %v; want %q, %v", got, err, tt.want, tt.err)
-			}
-		})
+		h := node(t, tt.board)
+		got, err := h.PCIDir("0000:3b:00.0")
+		if strings.TrimPrefix(got, h.Sys) != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("%s: directory %q, error %v; want %q, %v", tt.name, got, err, tt.want, tt.err)
+		}
 	}
 }
 

@@ -17,8 +17,7 @@ const document = "../../docs/logs.md"
 
 func readDocument(t *testing.T) string {
 	t.Helper()
-	data := must.Value(os.ReadFile(document))(t)
-	return string(data)
+	return string(must.Value(os.ReadFile(document))(t))
 }
 
 // run returns the output of a command line in the document.

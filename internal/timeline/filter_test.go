@@ -20,8 +20,7 @@ func bound(t *testing.T, text string) timeline.Bound {
 	if text == "" {
 		return nil
 	}
-	b := must.Value(timeline.ParseBound(text, time.Date(2026, 11, 21, 10, 30, 0, 0, time.FixedZone("far east", 9*3600))))(t) // 01:30 UTC
-	return b
+	return must.Value(timeline.ParseBound(text, time.Date(2026, 11, 21, 10, 30, 0, 0, time.FixedZone("far east", 9*3600))))(t) // 01:30 UTC
 }
 
 // events returns the events that a filter selects, each with its device, address or resource.
@@ -29,8 +28,7 @@ func events(t *testing.T, f timeline.Filter, log string) (events []string) {
 	t.Helper()
 	out, _ := read(t, timeline.Options{Filter: f}, log)
 	for l := range strings.Lines(out) {
-		words := strings.Fields(l)
-		events = append(events, words[1])
+		events = append(events, strings.Fields(l)[1])
 	}
 	return events
 }
@@ -155,10 +153,10 @@ func TestHarmless(t *testing.T) {
 			`"devices":["`+evil+`"],"reason":"`+evil+`","odd`+"\u202e"+`":"`+evil+`"`)
 	}
 	log = strings.ReplaceAll(log, "\n", "\n\x1b[2Jfoo\x1b]evil bar {") // a prefix; each line but the first follows one
+	log = strings.ReplaceAll(log, "bar {{", "bar {")
 	for name, o := range map[string]timeline.Options{
 		"text": {}, "JSON": {JSON: true}, "summary": {Summary: true}, "summary as JSON": {Summary: true, JSON: true},
 	} {
-		log := strings.ReplaceAll(log, "bar {{", "bar {")
 		out, notes := read(t, o, log)
 		if !strings.Contains(out, "owned") {
 			t.Errorf("%s: nothing of it is shown:\n%s", name, out)

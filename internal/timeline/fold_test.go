@@ -74,15 +74,13 @@ func TestFold(t *testing.T) {
 		{"the clock goes back", fails + strings.ReplaceAll(removed(1, "d", "unhealthy"), "T12:", "T11:"), []string{
 			failed, "2026-11-21T11:00:00.001 d                       gone, in use by default/pod/main (was unhealthy for 2.00 ms)"}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			out, _ := read(t, timeline.Options{}, test.log)
-			got := strings.Split(strings.TrimSuffix(strings.NewReplacer("2026-11-21T12:00:", "", "Z  ", " ").Replace(out), "\n"), "\n")
-			compare.Values(t, "lines", test.want, got)
-			all, _ := read(t, timeline.Options{All: true}, test.log)
-			if n := strings.Count(all, "\n"); n != strings.Count(test.log, "\n") {
-				t.Errorf("with All: %d lines, want all lines of the log:\n%s", n, all)
-			}
-		})
+		out, _ := read(t, timeline.Options{}, test.log)
+		got := strings.Split(strings.TrimSuffix(strings.NewReplacer("2026-11-21T12:00:", "", "Z  ", " ").Replace(out), "\n"), "\n")
+		compare.Values(t, test.name, test.want, got)
+		all, _ := read(t, timeline.Options{All: true}, test.log)
+		if n := strings.Count(all, "\n"); n != strings.Count(test.log, "\n") {
+			t.Errorf("%s, with All: %d lines, want all lines of the log:\n%s", test.name, n, all)
+		}
 	}
 }
 

@@ -41,8 +41,7 @@ func read(t testing.TB, o timeline.Options, log string) (out string, notes []str
 // hotplug returns the log of a real run.
 func hotplug(t testing.TB) string {
 	t.Helper()
-	data := must.Value(os.ReadFile("testdata/hotplug.log"))(t)
-	return string(data)
+	return string(must.Value(os.ReadFile("testdata/hotplug.log"))(t))
 }
 
 func golden(t *testing.T, name, got string) {
@@ -121,19 +120,17 @@ func TestPrefixes(t *testing.T) {
 		{"journalctl --no-hostname -o short-unix", "1795294146.668788 " + name + "[4711]: ", ""},
 		{"something else", "a b c d e f ", ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			want := want
-			if test.origin != "" {
-				want = each(want, func(l string) string { return l[:26] + test.origin + "  " + l[26:] })
-			}
-			log := each(log, func(l string) string { return test.prefix + l + "\r" })
-			got, notes := read(t, timeline.Options{}, strings.TrimSpace(log))
-			if diff := cmp.Diff(want, got); diff != "" || len(notes) > 0 {
-				t.Errorf("notes %q, lines (-want +got):\n%s", notes, diff)
-			}
-			clean, _ := read(t, timeline.Options{JSON: true}, log)
-			compare.Values(t, "JSON", hotplug(t), clean)
-		})
+		want := want
+		if test.origin != "" {
+			want = each(want, func(l string) string { return l[:26] + test.origin + "  " + l[26:] })
+		}
+		log := each(log, func(l string) string { return test.prefix + l + "\r" })
+		got, notes := read(t, timeline.Options{}, strings.TrimSpace(log))
+		if diff := cmp.Diff(want, got); diff != "" || len(notes) > 0 {
+			t.Errorf("%s: notes %q, lines (-want +got):\n%s", test.name, notes, diff)
+		}
+		clean, _ := read(t, timeline.Options{JSON: true}, log)
+		compare.Values(t, test.name+": JSON", hotplug(t), clean)
 	}
 }
 

@@ -2,6 +2,7 @@ package patient
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"syscall"
@@ -32,6 +33,19 @@ func Await(t testing.TB, when string, met func() error) {
 		}
 	}
 }
+
+// Until is like [Await], for a condition that doesn't have an error.
+func Until(t testing.TB, what string, met func() bool) {
+	t.Helper()
+	Await(t, what, func() error {
+		if met() {
+			return nil
+		}
+		return errNotMet
+	})
+}
+
+var errNotMet = errors.New("not found")
 
 // Elapse lets the given time pass, so that the test can check that nothing happens in the meantime.
 func Elapse(t testing.TB, during time.Duration) {

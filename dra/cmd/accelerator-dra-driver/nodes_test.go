@@ -7,6 +7,7 @@ import (
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // A container that restarts after its card has returned with another node gets the new node. Then the card leaves
@@ -29,7 +30,7 @@ func TestNodeOfRestartedContainer(t *testing.T) {
 	r.published("removed", device+":removed-in-use:NoExecute")
 	plugIn(second) // dfl-port.0
 	plugIn(card)   // dfl-port.1
-	r.eventually("CDI device with the new node", func() bool {
+	patient.Until(r, "CDI device with the new node", func() bool {
 		return strings.Contains(strings.Join(r.spec()["uid-first-card-"+device], " "), "/dev/dfl-port.1")
 	})
 	const changed, inUse, removed = ":node-changed:NoExecute", ":node-in-use:NoSchedule", ":removed-in-use:NoExecute"

@@ -18,11 +18,10 @@ import (
 	"b-com.com/accelerator-device-plugin/daemon/control"
 	"b-com.com/accelerator-device-plugin/daemon/owner"
 	"b-com.com/accelerator-device-plugin/internal/logevent"
-	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/test/compare"
-	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
 )
 
 // count returns the number of slices.
@@ -46,21 +45,15 @@ func TestOneOwner(t *testing.T) {
 	plugin := owner.New(r.cfg.StateDir, control.DevicePlugin, zap.NewNop())
 	must.Succeed(t, plugin.Take(t.Context(), func() owner.Naming { return 1 }))
 
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	core, logs := eventtest.Observed(t)
-	go func() {
-		ended <- newDaemon(r.cfg, r.settings, r.client, zap.New(core), metrics.New("test")).Serve(ctx)
-	}()
-	r.eventually("line that the driver waits", func() bool { return logs.FilterField(logevent.OwnerWaiting).Len() > 0 })
+	stop, logs := r.start()
+	patient.Until(r, "line that the driver waits", func() bool { return logs.FilterField(logevent.OwnerWaiting).Len() > 0 })
 	if sockets, _ := filepath.Glob(r.settings.registryDir + "/*"); len(sockets) > 0 || r.count() > 0 {
 		t.Errorf("found sockets %v and %d slices while a device plugin owns the node, want none", sockets, r.count())
 	}
-	cancel()
-	must.Succeed(t, <-ended)
+	stop()
 
 	plugin.Leave(t.Context(), func(context.Context) error { return nil })
-	stop := r.run()
+	stop = r.run()
 	r.published("the plugin has left", device)
 	stop()
 	if n := r.count(); n > 0 || r.locked() {
@@ -107,7 +100,7 @@ func TestUpgradeWithAnotherMode(t *testing.T) {
 	next.cfg.Mode, next.settings.podUID = offer.Region, "next"
 	next.cfg.Socket += "2"
 	_, logs := next.start()
-	next.eventually("line that the driver waits", func() bool {
+	patient.Until(next, "line that the driver waits", func() bool {
 		return logs.FilterField(logevent.OwnerWaiting).FilterField(logevent.Reason("naming")).Len() > 0
 	})
 	claim := old.claim("job")

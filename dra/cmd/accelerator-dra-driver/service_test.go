@@ -5,13 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,22 +19,20 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/dynamic-resource-allocation/api/metadata"
 	"k8s.io/dynamic-resource-allocation/devicemetadata"
 	kubelet "k8s.io/kubelet/pkg/apis/dra/v1"
-	pluginregistration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/daemon/control"
+	"b-com.com/accelerator-device-plugin/dra/test/cluster"
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/offer"
@@ -48,6 +44,8 @@ import (
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/patient"
+	"b-com.com/accelerator-device-plugin/test/task"
 )
 
 const (
@@ -75,16 +73,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(func() { node.Close() })
 	must.Succeed(t, os.Mkdir(dir+"/registry", 0o755))
 
-	r := &rig{T: t, node: node, client: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "n"}})}
-	var slice atomic.Int32 // the fake API server generates no names
-	r.client.PrependReactor("create", "resourceslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		s := action.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceSlice)
-		if len(action.(clienttesting.CreateActionImpl).CreateOptions.DryRun) > 0 {
-			return true, s, nil
-		}
-		s.Name = fmt.Sprint(s.GenerateName, slice.Add(1))
-		return false, nil, nil
-	})
+	r := &rig{T: t, node: node, client: cluster.Client(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "n"}})}
 	r.cfg = config.Defaults()
 	r.cfg.SysfsRoot, r.cfg.DevRoot, r.cfg.HostDevRoot = node.Sys, node.Dev, "/dev"
 	r.cfg.NodeName, r.cfg.NodeAnnotation, r.cfg.HTTPAddress = testNode, false, ""
@@ -107,72 +96,20 @@ func (r *rig) run() (stop func()) {
 func (r *rig) start() (stop func(), logs *observer.ObservedLogs) {
 	r.Helper()
 	core, logs := eventtest.Observed(r.T)
-	ctx, cancel := context.WithCancel(r.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- newDaemon(r.cfg, r.settings, r.client, zap.New(core), metrics.New("test")).Serve(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		compare.NoError(r, "driver", <-ended)
-	}
-	r.Cleanup(stop)
-	return stop, logs
+	return task.Run(r, newDaemon(r.cfg, r.settings, r.client, zap.New(core), metrics.New("test")).Serve), logs
 }
 
 // register registers the driver, as the kubelet does.
 func (r *rig) register() {
 	r.Helper()
-	var sockets []string
-	r.eventually("socket of the registry", func() bool {
-		sockets, _ = filepath.Glob(r.settings.registryDir + "/*.sock")
-		return len(sockets) > 0
-	})
-	registry := pluginregistration.NewRegistrationClient(r.dial(sockets[0]))
-	info := must.Value(registry.GetInfo(r.Context(), &pluginregistration.InfoRequest{}, grpc.WaitForReady(true)))(r.T)
-	must.Value(registry.NotifyRegistrationStatus(r.Context(), &pluginregistration.RegistrationStatus{PluginRegistered: true}))(r.T)
-	r.services = r.dial(info.Endpoint)
-}
-
-func (r *rig) dial(path string) *grpc.ClientConn {
-	r.Helper()
-	conn := must.Value(grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		})))(r.T)
-	r.Cleanup(func() { conn.Close() })
-	return conn
-}
-
-// eventually blocks until the condition is true, for 20 s at most.
-func (r *rig) eventually(what string, condition func() bool) {
-	r.Helper()
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			r.Fatalf("found no %s in 20 s", what)
-		}
-	}
+	r.services = cluster.Register(r, r.settings.registryDir, true)
 }
 
 // published blocks until the slices have these devices, each as NAME or NAME:TAINT:EFFECT.
 func (r *rig) published(when string, want ...string) {
 	r.Helper()
-	var found []string
-	defer func() {
-		if r.Failed() {
-			r.Logf("%s: found %q, want %q", when, found, want)
-		}
-	}()
-	r.eventually("slices: "+when, func() bool {
-		found = nil
+	patient.Await(r, when, func() error {
+		var found []string
 		all := must.Value(r.client.ResourceV1().ResourceSlices().List(r.Context(), metav1.ListOptions{}))(r.T)
 		for _, s := range all.Items {
 			for _, d := range s.Spec.Devices {
@@ -183,7 +120,10 @@ func (r *rig) published(when string, want ...string) {
 				found = append(found, text)
 			}
 		}
-		return len(all.Items) > 0 && slices.Equal(found, want)
+		if len(all.Items) == 0 || !slices.Equal(found, want) {
+			return fmt.Errorf("found %q in %d slices, want %q", found, len(all.Items), want)
+		}
+		return nil
 	})
 }
 
@@ -272,13 +212,24 @@ func (r *rig) spec() map[string][]string {
 	return all
 }
 
+// describes expects that a container of the claim finds the attributes that its device has in the slice.
+func (r *rig) describes(claim *kubelet.Claim) {
+	r.Helper()
+	file := must.Value(os.Open(r.settings.pluginDir + "/metadata/" + claim.Uid + ".card.json"))(r.T)
+	defer file.Close()
+	var content metadata.DeviceMetadata
+	must.Succeed(r.T, devicemetadata.DecodeMetadataFromStream(json.NewDecoder(file), &content))
+	published := must.Value(r.client.ResourceV1().ResourceSlices().List(r.Context(), metav1.ListOptions{}))(r.T)
+	compare.Values(r, "attributes", published.Items[0].Spec.Devices[0].Attributes, content.Requests[0].Devices[0].Attributes)
+}
+
 func plug(t *testing.T, n *simnode.Node, board string) {
 	t.Helper()
 	b, err := simnode.BoardNamed(board)
 	must.Succeed(t, err, n.PlugBoard(b, card))
 }
 
-// The life of a card: it is plugged in, prepared for a claim, breaks, heals, and is removed while the
+// The life of a card: it is plugged in, prepared for a claim, breaks, heals, is cordoned, and is removed while the
 // claim has it. The driver is restarted in between.
 func TestStory(t *testing.T) {
 	r := newRig(t)
@@ -296,6 +247,7 @@ func TestStory(t *testing.T) {
 		"/dev/dfl-port.0", "ACCELERATOR_UNITS=3b:00.0", "ACCELERATOR_DEVICES=3b:00.0", "ACCELERATOR_DEVICE_PCI_0000_3B_00_0=3b:00.0",
 	}}
 	compare.Values(t, "CDI spec", want, r.spec())
+	r.describes(first)
 	second := r.claim("second")
 	_, failed = r.prepare(second)
 	compare.Contains(t, "second claim of the device: error", "is prepared for claim default/first", failed)
@@ -304,19 +256,24 @@ func TestStory(t *testing.T) {
 	r.published("broken", device+":port-ap6:NoExecute")
 	must.Succeed(t, r.node.Heal(card))
 	r.published("healed", device)
+	daemon := control.Dial(r.cfg.Socket)
+	must.Value(daemon.Cordon(t.Context(), []string{"3b:00.0"}, "me", "fan", 0))(t)
+	r.published("cordoned", device+":cordoned:NoSchedule")
+	must.Value(daemon.Uncordon(t.Context(), []string{"3b:00.0"}, "me"))(t)
+	r.published("uncordoned", device)
 
 	stop() // the spec goes with the last driver, and returns with the next
 	compare.Empty(t, "CDI spec without a driver", r.spec())
 	stop = r.run()
-	r.eventually("CDI spec after the restart", func() bool { return cmp.Equal(want, r.spec()) })
+	patient.Until(r, "CDI spec after the restart", func() bool { return cmp.Equal(want, r.spec()) })
 
 	must.Succeed(t, r.node.Unplug(card))
 	r.published("removed", device+":removed-in-use:NoExecute")
-	r.eventually("CDI spec without the removed card", func() bool { return len(r.spec()) == 0 })
+	patient.Until(r, "CDI spec without the removed card", func() bool { return len(r.spec()) == 0 })
 	stop()
 	r.run()
 	r.published("removed, and the driver restarted", device+":removed-in-use:NoExecute")
-	state, err := control.Dial(r.cfg.Socket).State(t.Context())
+	state, err := daemon.State(t.Context())
 	if err != nil || len(state.Devices) != 1 || state.Devices[0].Resource != draname.Driver || state.Devices[0].Health != "unhealthy" {
 		t.Errorf("state at the socket: found %+v, error %v, want the removed device", state.Devices, err)
 	}
@@ -364,12 +321,12 @@ func TestProgramming(t *testing.T) {
 
 	has := func(when, afu string) {
 		t.Helper()
-		r.eventually("AFU "+when, func() bool {
+		patient.Until(r, "AFU "+when, func() bool {
 			state := must.Value(control.Dial(r.cfg.Socket).State(t.Context()))(t)
 			return len(state.Devices) == 1 && state.Devices[0].AFUID == afu && state.Devices[0].Health == "healthy"
 		})
 		r.published(when, device)
-		r.eventually("CDI spec "+when, func() bool { return cmp.Equal(spec, r.spec()) })
+		patient.Until(r, "CDI spec "+when, func() bool { return cmp.Equal(spec, r.spec()) })
 		r.given(first) // for another pod with the claim
 	}
 	must.Succeed(t, r.node.Reprogram(card, 0, afu))
@@ -422,40 +379,6 @@ func TestProgrammingSettings(t *testing.T) {
 	}
 }
 
-// A cordon keeps new pods away, and does not evict any.
-func TestCordon(t *testing.T) {
-	r := newRig(t)
-	plug(t, r.node, "pac-a10")
-	r.run()
-	r.published("plugged", device)
-	daemon := control.Dial(r.cfg.Socket)
-	must.Value(daemon.Cordon(t.Context(), []string{"3b:00.0"}, "me", "fan", 0))(t)
-	r.published("cordoned", device+":cordoned:NoSchedule")
-	must.Value(daemon.Uncordon(t.Context(), []string{"3b:00.0"}, "me"))(t)
-	r.published("uncordoned", device)
-}
-
-// The attributes of a device in the metadata file of a container are those in the slice.
-func TestMetadata(t *testing.T) {
-	r := newRig(t)
-	plug(t, r.node, "pac-a10")
-	r.run()
-	r.published("plugged", device)
-	r.given(r.claim("first"))
-	files, err := filepath.Glob(r.settings.pluginDir + "/metadata/*")
-	if err != nil || len(files) != 1 {
-		t.Fatalf("found the metadata files %q, %v, want one", files, err)
-	}
-	file := must.Value(os.Open(files[0]))(t)
-	defer file.Close()
-	var content metadata.DeviceMetadata
-	must.Succeed(t, devicemetadata.DecodeMetadataFromStream(json.NewDecoder(file), &content))
-	published := must.Value(r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{}))(t)
-	if diff := cmp.Diff(published.Items[0].Spec.Devices[0].Attributes, content.Requests[0].Devices[0].Attributes); diff != "" {
-		t.Errorf("attributes (-slice +file):\n%s", diff)
-	}
-}
-
 // With --claim-status, the status of a prepared claim shows its device. Without it, the driver does not write to
 // claims.
 func TestClaimStatus(t *testing.T) {
@@ -467,7 +390,7 @@ func TestClaimStatus(t *testing.T) {
 		r.published("plugged", device)
 		r.given(r.claim("first"))
 		if on {
-			r.eventually("device in the status of the claim", func() bool {
+			patient.Until(r, "device in the status of the claim", func() bool {
 				claim := must.Value(r.client.ResourceV1().ResourceClaims("default").Get(t.Context(), "first", metav1.GetOptions{}))(t)
 				return len(claim.Status.Devices) == 1 && claim.Status.Devices[0].Device == device && claim.Status.Devices[0].Conditions[0].Reason == "Healthy"
 			})
@@ -492,12 +415,9 @@ func TestHolders(t *testing.T) {
 	r.given(first)
 	holder := func(want string) {
 		t.Helper()
-		var got string
-		r.eventually("holder "+want, func() bool {
-			state := must.Value(control.Dial(r.cfg.Socket).State(t.Context()))(t)
-			row := state.Devices[0]
-			got = fmt.Sprintf("%t %s", row.Held != nil && *row.Held, row.Holder)
-			return got == want
+		patient.Until(r, "holder "+want, func() bool {
+			row := must.Value(control.Dial(r.cfg.Socket).State(t.Context()))(t).Devices[0]
+			return fmt.Sprintf("%t %s", row.Held != nil && *row.Held, row.Holder) == want
 		})
 	}
 	holder("true []")
