@@ -164,6 +164,9 @@ func TestPublishesOnceRegistered(t *testing.T) {
 	}
 	r.register(true)
 	patient.Until(r, "slice", func() bool { return count(t, client) == 1 })
+	patient.Until(r, "readiness", func() bool { return r.Ready() == nil })
+	r.register(false) // by the next kubelet
+	compare.Error(t, "Ready", "not registered", r.Ready())
 	r.end()
 }
 
