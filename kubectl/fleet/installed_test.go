@@ -21,7 +21,7 @@ import (
 func TestInstalled(t *testing.T) {
 	selector := must.Value(labels.Parse(fleet.Selector))(t)
 	for pattern, want := range map[string]int{
-		"../../deploy/manifests/*.yaml": 2, "../../tools/chart/testdata/plugin/*.golden": 5, "../../operator/plugins/testdata/*.golden": 2,
+		"../../deploy/manifests/*.yaml": 2, "../../tools/chart/testdata/plugin/*.golden": 3, "../../operator/plugins/testdata/*.golden": 2,
 	} {
 		files := must.Value(filepath.Glob(pattern))(t)
 		found := 0
