@@ -122,7 +122,7 @@ func TestStory(t *testing.T) {
 	}
 	if *golden.Update { // with the paths of a real node
 		text = strings.NewReplacer(s.dir+"/kubelet", "/var/lib/kubelet/device-plugins", s.dir+"/", "/").Replace(text)
-		s.do(os.WriteFile("../timeline/testdata/hotplug.log", []byte(text), 0o644))
+		s.do(os.WriteFile("../../../internal/timeline/testdata/hotplug.log", []byte(text), 0o644))
 	}
 }
 
