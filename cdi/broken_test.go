@@ -57,7 +57,7 @@ func TestForeignFile(t *testing.T) {
 				do, want := map[string]func() error{
 					"Write": writeBoard, "Write again": writeBoard,
 					"Close": s.Close, "Write nothing": func() error { return s.Write(nil) },
-				}[act], map[string]string{lock: "", name: golden(t)}
+				}[act], map[string]string{lock: "", name: goldenFile(t, name)}
 				must.Succeed(t, do())
 				switch act {
 				case "Close":
@@ -68,7 +68,7 @@ func TestForeignFile(t *testing.T) {
 					compare.Equal(t, "mode", 0o644, identity(t, dir).Mode())
 				}
 				if tc.name == "link to the same content" {
-					want[name+".copy"] = golden(t)
+					want[name+".copy"] = goldenFile(t, name)
 				}
 				expect(t, dir, want)
 				info, err := os.Stat(outside)
@@ -96,7 +96,7 @@ func TestDirectoryWithNameOfSpec(t *testing.T) {
 	compare.Error(t, "Write over a directory", "", s.Write(board))
 	must.Succeed(t, os.Remove(filepath.Join(dir, name)))
 	must.Succeed(t, s.Write(board))
-	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 	wantName(t, s, "3b:00.0", true)
 }
 
@@ -109,7 +109,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	newer := open(t, dir)
 	write(t, newer, board...)
 	must.Succeed(t, older.Close())
-	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 }
 
 // The whole directory, including the lock file, can be removed and recreated empty.
@@ -129,11 +129,11 @@ func TestDirectoryRemoved(t *testing.T) {
 			must.Succeed(t, tc.replace(dir))
 			must.Succeed(t, closing.Close())
 			must.Succeed(t, s.Write(board))
-			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 			// A newer daemon notices that this one is still running.
 			newer := open(t, dir)
 			must.Succeed(t, newer.Close())
-			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 		})
 	}
 }

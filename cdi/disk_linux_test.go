@@ -108,7 +108,7 @@ func TestWriteFails(t *testing.T) {
 			wantName(t, s, "3b:00.0", false)
 			wantName(t, s, "5e:00.0", true)
 			write(t, s, board...)
-			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 
 			restore = tc.bad(t, dir)
 			err = s.Write(nil)
@@ -229,7 +229,7 @@ func TestStaleFileOfKilledDaemon(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, name)
 			if tc.before == nil {
-				tc.before = []byte(golden(t))
+				tc.before = []byte(goldenFile(t, name))
 			}
 			must.Succeed(t, os.WriteFile(path, tc.before, 0o644))
 			s := open(t, dir)
@@ -298,7 +298,7 @@ func TestFileSystem(t *testing.T) {
 	must.Succeed(t, s.Write([]cdi.Device{board[0]})) // the file already contains the device
 	must.Succeed(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""))
 	write(t, s, board...)
-	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 	must.Succeed(t, s.Close())
 	expect(t, dir, map[string]string{})
 }

@@ -37,7 +37,7 @@ func TestKilled(t *testing.T) {
 		}
 		must.Succeed(t, err)
 	}
-	for name, text := range map[string]string{name: golden(t), temp: golden(t)[:100], lock: ""} {
+	for name, text := range map[string]string{name: goldenFile(t, name), temp: goldenFile(t, name)[:100], lock: ""} {
 		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	must.Value(inject(t, dir))(t) // the runtime reads the whole directory

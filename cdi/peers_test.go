@@ -36,10 +36,10 @@ func TestPeers(t *testing.T) {
 			dir := t.TempDir()
 			older, newer := open(t, dir), open(t, dir)
 			tc.steps(t, older, newer)
-			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 			before := identity(t, dir)
 			must.Succeed(t, older.Close())
-			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 			write(t, newer, board...)
 			if !os.SameFile(before, identity(t, dir)) {
 				t.Error("the file was written again, want it unchanged")
@@ -59,7 +59,7 @@ func TestOtherKind(t *testing.T) {
 	write(t, ours, board...)
 	write(t, other, board...)
 	must.Succeed(t, other.Close())
-	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 	must.Succeed(t, ours.Close())
 	expect(t, dir, map[string]string{})
 }
@@ -92,7 +92,7 @@ func TestLockFileRemovedWhileWaiting(t *testing.T) {
 	expect(t, dir, map[string]string{lock: ""})
 	write(t, s, board...)
 	must.Succeed(t, open(t, dir).Close())
-	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 }
 
 // awaitWaiter blocks until a process is waiting for a lock on the file. In /proc/locks, waiters are marked with an

@@ -1,7 +1,6 @@
 package cdi_test
 
 import (
-	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,8 +16,6 @@ const (
 	name = "fpga.intel.com-fpga.json"
 	lock = ".fpga.intel.com-fpga.lock"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // board is three unsorted devices. The third doesn't have a device node, so only two end up in the spec.
 var board = []cdi.Device{
@@ -38,11 +35,6 @@ func hooked() []cdi.Device {
 	all[0].Env, all[2].Env = []string{"B=2", "A=1"}, []string{"C=3"}
 	all[1].Hook, all[2].Hook = hook(all[1].ID), hook(all[2].ID)
 	return all
-}
-
-func golden(t *testing.T) string {
-	t.Helper()
-	return goldenFile(t, name)
 }
 
 func goldenFile(t *testing.T, name string) string {

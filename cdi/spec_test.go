@@ -13,6 +13,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/cdi"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -30,11 +31,8 @@ func TestLifecycle(t *testing.T) {
 	}
 
 	write(t, s, board...)
-	if *update {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		must.Succeed(t, err, os.WriteFile("testdata/"+name, text, 0o644))
-	}
-	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	golden.Compare(t, "testdata/"+name, fileText(t, dir))
+	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 	before := identity(t, dir)
 	compare.Equal(t, "mode", 0o644, before.Mode())
 	wantName(t, s, "5e:00.0", true)
@@ -68,9 +66,7 @@ func TestHookAndEnv(t *testing.T) {
 	s := open(t, dir)
 	hooked := hooked()
 	write(t, s, hooked...)
-	if *update {
-		must.Succeed(t, os.WriteFile("testdata/hook.json", []byte(fileText(t, dir)), 0o644))
-	}
+	golden.Compare(t, "testdata/hook.json", fileText(t, dir))
 	want := goldenFile(t, "hook.json")
 	expect(t, dir, map[string]string{lock: "", name: want})
 	before := identity(t, dir)
@@ -81,9 +77,9 @@ func TestHookAndEnv(t *testing.T) {
 	plain := append([]cdi.Device{}, board...)
 	plain[0].Env = []string{}
 	write(t, s, plain...)
-	expect(t, dir, map[string]string{lock: "", name: golden(t)})
+	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 	write(t, s, hooked...)
-	must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(golden(t)), 0o644))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(goldenFile(t, name)), 0o644))
 	write(t, s, hooked...) // a daemon without hooks has overwritten the file
 	expect(t, dir, map[string]string{lock: "", name: want})
 }
@@ -95,9 +91,7 @@ func TestMounts(t *testing.T) {
 	s := open(t, dir)
 	const file = "/sys/devices/pci0000:00/0000:00:1e.0/resource0"
 	write(t, s, cdi.Device{ID: "00:1e.0", Mounts: []string{file}, Files: []cdi.File{{HostPath: "/var/lib/x/a.json", Path: "/var/run/x/b.json"}}})
-	if *update {
-		must.Succeed(t, os.WriteFile("testdata/mounts.json", []byte(fileText(t, dir)), 0o644))
-	}
+	golden.Compare(t, "testdata/mounts.json", fileText(t, dir))
 	expect(t, dir, map[string]string{lock: "", name: goldenFile(t, "mounts.json")})
 	wantName(t, s, "00:1e.0", true)
 	for _, file := range []string{"", "sys/resource0", "/sys/../etc/shadow", "/sys//resource0"} {
@@ -153,7 +147,7 @@ func TestInvalid(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Join(dir, name)+" not changed") {
 				t.Errorf("error %v, want %s", err, tc.want)
 			}
-			expect(t, dir, map[string]string{lock: "", name: golden(t)})
+			expect(t, dir, map[string]string{lock: "", name: goldenFile(t, name)})
 			wantName(t, s, "3b:00.0", true)
 		})
 	}

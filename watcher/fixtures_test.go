@@ -1,7 +1,6 @@
 package watcher_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -13,12 +12,11 @@ import (
 	"time"
 
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/watcher"
 	"go.uber.org/zap/zapcore"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestFixtures passes every message that `make fixtures` recorded to the uevent source, as its socket would. The golden
 // file next to the recording has one line for each message that isn't filtered out, with the action, subsystem and
@@ -31,12 +29,7 @@ func TestFixtures(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			got := hints(t, quoted(t, file))
-			golden := strings.TrimSuffix(file, ".txt") + ".golden"
-			if *update {
-				must.Succeed(t, os.WriteFile(golden, []byte(got), 0o644))
-			}
-			want := must.Value(os.ReadFile(golden))(t)
-			compare.Values(t, "hints", string(want), got)
+			golden.Compare(t, strings.TrimSuffix(file, ".txt")+".golden", got)
 		})
 	}
 }

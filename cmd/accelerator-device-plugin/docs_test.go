@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/daemon"
 	"b-com.com/accelerator-device-plugin/daemon/config"
 	"b-com.com/accelerator-device-plugin/docs"
@@ -23,11 +20,10 @@ import (
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/doccmd"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/picture"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // docs/demo.svg shows what the demo prints. -update records it again, with this machine's times.
 func TestDemoPicture(t *testing.T) {
@@ -39,7 +35,7 @@ func TestDemoPicture(t *testing.T) {
 	text := regexp.MustCompile(`/\S+/accel-demo-\d+`).ReplaceAllString(out.String(), "/tmp/accel-demo-2026112606")
 	lines := strings.Split("\x1b[1m$ make demo\x1b[0m\n"+strings.TrimSuffix(text, "\n"), "\n")
 	got := picture.Terminal("make demo: each change of the simulated cards, and what the kubelet receives", lines)
-	if *update {
+	if *golden.Update {
 		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	varies := regexp.MustCompile(` *\d+\.\d+ m?s`)
@@ -181,13 +177,8 @@ func TestFamiliesOfRules(t *testing.T) {
 			compare.Contains(t, "docs/configuration.md on "+f.Name(), "`"+f.Name()+"`", row)
 		}
 	}
-	got := read(t, schema)
-	want := regexp.MustCompile(`("(?:family|families)": .*"enum": )\[.*?\]`).ReplaceAllString(got, `$1["`+strings.Join(names, `", "`)+`"]`)
-	if *update {
-		must.Succeed(t, os.WriteFile(schema, []byte(want), 0o600))
-	} else if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("run go test with -update (-want +values.schema.json):\n%s", diff)
-	}
+	got := regexp.MustCompile(`("(?:family|families)": .*"enum": )\[.*?\]`).ReplaceAllString(read(t, schema), `$1["`+strings.Join(names, `", "`)+`"]`)
+	golden.Compare(t, schema, got)
 }
 
 // The daemon accepts the documented settings that contain rules for functions and shells.

@@ -21,6 +21,7 @@ import (
 	draslices "b-com.com/accelerator-device-plugin/dra/slices"
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -107,7 +108,7 @@ func TestMetadata(t *testing.T) {
 	compare.Values(t, "paths", []string{other, small}, slices.Sorted(maps.Keys(r.files())))
 	r.describesAt(small, 1, "small/big", a, b)
 	r.describesAt(other, 1, "other", c)
-	golden(t, "metadata.json", readFile(t, r.dir+"/metadata/uid-pod-fpga-x7k2p.other.json"))
+	golden.Compare(t, "testdata/metadata.json", readFile(t, r.dir+"/metadata/uid-pod-fpga-x7k2p.other.json"))
 	found := r.files()[small]
 	if found.Name != one.Name || found.Namespace != "default" || found.UID != one.UID || *found.PodClaimName != "fpga" {
 		t.Errorf("found %+v, want the claim", found)

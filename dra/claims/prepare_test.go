@@ -12,6 +12,7 @@ import (
 
 	"b-com.com/accelerator-device-plugin/inventory"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -38,8 +39,8 @@ func TestPrepare(t *testing.T) {
 	if got := r.Prepare(t.Context(), claimOf("none", other)); got.Err != nil || len(got.Devices) > 0 { // leaves no trace
 		t.Errorf("claim of another driver: found %+v, want nothing", got)
 	}
-	golden(t, "claims.json", r.file())
-	golden(t, "spec.json", r.specText())
+	golden.Compare(t, "testdata/claims.json", r.file())
+	golden.Compare(t, "testdata/spec.json", r.specText())
 	r.holds("0001:5e:00.0 dfl-port.2 240:2", "3b:00.0 dfl-port.0 dfl-fme.0 240:0", "3b:00.0-p1 dfl-port.1 240:1", "af:00.0 dfl-port.3 240:3")
 	if info, err := os.Stat(filepath.Join(r.dir, "claims.json")); err != nil || info.Mode() != 0o600 {
 		t.Errorf("mode: found %v, %v, want 0600", info.Mode(), err)

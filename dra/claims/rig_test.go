@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -35,8 +34,6 @@ import (
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const (
 	kind     = "accelerator.b-com.com/claim"
@@ -376,15 +373,6 @@ func (r *rig) lines() (all []string) {
 		all = append(all, strings.Join(words, " "))
 	}
 	return all
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		must.Succeed(t, errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)))
-	}
-	compare.Values(t, name, readFile(t, path), got)
 }
 
 // newSnapshots returns a source without a snapshot.

@@ -1,8 +1,6 @@
 package slices_test
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,14 +17,12 @@ import (
 	"b-com.com/accelerator-device-plugin/offer"
 	"b-com.com/accelerator-device-plugin/offer/draname"
 	"b-com.com/accelerator-device-plugin/test/board"
-	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 	"b-com.com/accelerator-device-plugin/test/task"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const boardsDir = "../../testdata/sysfs/"
 
@@ -35,10 +31,6 @@ func TestBoards(t *testing.T) {
 	files, err := filepath.Glob(boardsDir + "*.txtar")
 	if err != nil || len(files) < 20 {
 		t.Fatalf("found %d boards, error %v; want 20 or more", len(files), err)
-	}
-	golden, err := filepath.Glob("testdata/boards/*.yaml")
-	if err != nil || len(golden) != len(files) && !*update {
-		t.Errorf("found %d golden files for %d boards, error %v; want one for each", len(golden), len(files), err)
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
@@ -58,6 +50,10 @@ func TestBoards(t *testing.T) {
 			}
 			compareGolden(t, "testdata/boards/"+name+".yaml", devices)
 		})
+	}
+	written, err := filepath.Glob("testdata/boards/*.yaml")
+	if err != nil || len(written) != len(files) {
+		t.Errorf("found %d golden files for %d boards, error %v; want one for each", len(written), len(files), err)
 	}
 }
 
@@ -85,12 +81,7 @@ func short(d resourceapi.Device) shortDevice {
 // compareGolden compares the devices of each slice with a golden file.
 func compareGolden(t *testing.T, path string, devices any) {
 	t.Helper()
-	text := must.Value(yaml.Marshal(devices))(t)
-	if *update {
-		must.Succeed(t, os.WriteFile(path, text, 0o644))
-	}
-	want := must.Value(os.ReadFile(path))(t)
-	compare.Values(t, "slices", string(want), string(text))
+	golden.Compare(t, path, string(must.Value(yaml.Marshal(devices))(t)))
 }
 
 // devicesOn returns the devices of the node below root, with the names that the driver gives.

@@ -1,51 +1,22 @@
 package logevent_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
-	"b-com.com/accelerator-device-plugin/test/compare"
-	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the generated parts of docs/log-events.md, and docs/logs.schema.json")
 
 // docs/log-events.md has the catalogue as tables.
 func TestDocumentation(t *testing.T) {
 	const file = "../../docs/log-events.md"
-	text := must.Value(os.ReadFile(file))(t)
-	want := string(text)
 	for name, table := range map[string]string{"events": events(), "fields": fields()} {
-		want = between(t, want, name, table)
+		begin := fmt.Sprintf("<!-- %s: written by go test ./internal/logevent -update -->\n", name)
+		golden.Section(t, file, begin, fmt.Sprintf("<!-- end of %s -->\n", name), table)
 	}
-	golden(t, file, want)
-}
-
-// golden compares a file with what it must contain, or writes it.
-func golden(t *testing.T, file, want string) {
-	t.Helper()
-	if *update {
-		must.Succeed(t, os.WriteFile(file, []byte(want), 0o644))
-	}
-	compare.Values(t, file+", which go test ./internal/logevent -update writes", want, string(must.Value(os.ReadFile(file))(t)))
-}
-
-// between returns text with new content between the marks of this name.
-func between(t *testing.T, text, name, content string) string {
-	t.Helper()
-	begin := fmt.Sprintf("<!-- %s: written by go test ./internal/logevent -update -->\n", name)
-	end := fmt.Sprintf("<!-- end of %s -->\n", name)
-	head, rest, begun := strings.Cut(text, begin)
-	_, tail, ended := strings.Cut(rest, end)
-	if !begun || !ended {
-		t.Fatalf("docs/log-events.md: found no marks of %s, want %s … %s", name, begin, end)
-	}
-	return head + begin + content + end + tail
 }
 
 // events returns the tables of events, one for each part.

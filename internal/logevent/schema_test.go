@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/logevent"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -16,7 +17,7 @@ type object map[string]any
 
 // docs/logs.schema.json has the catalogue as a JSON schema.
 func TestSchema(t *testing.T) {
-	golden(t, "../../docs/logs.schema.json", layOut(t, schema()))
+	golden.Compare(t, "../../docs/logs.schema.json", layOut(t, schema()))
 }
 
 // layOut returns the schema as readable text: one line for each field, and one for each event.

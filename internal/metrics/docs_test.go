@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"b-com.com/accelerator-device-plugin/test/must"
+	"b-com.com/accelerator-device-plugin/test/golden"
 )
 
 const (
@@ -24,13 +23,7 @@ const (
 
 // The table of docs/metrics.md contains all metrics. The metrics of the DRA driver are at the end.
 func TestDocs(t *testing.T) {
-	text := must.Value(os.ReadFile(docs))(t)
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s: found no lines %q and %q, want both", docs, begin, end)
-	}
-	golden(t, docs, before+begin+table(t)+end+after)
+	golden.Section(t, docs, begin, end, table(t))
 }
 
 // descriptor is the form of the text that the String method of a descriptor returns.

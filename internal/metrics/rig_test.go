@@ -1,10 +1,8 @@
 package metrics_test
 
 import (
-	"flag"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -12,12 +10,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"b-com.com/accelerator-device-plugin/internal/metrics"
-	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/metricstest"
-	"b-com.com/accelerator-device-plugin/test/must"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 const (
 	accelerator = "b-com.com/accelerator"
@@ -66,14 +60,4 @@ func families(t testing.TB, m *metrics.Metrics) map[string]*dto.MetricFamily {
 		}
 		all[f.GetName()] = &f
 	}
-}
-
-// golden compares got with a file, or writes it.
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		must.Succeed(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want := must.Value(os.ReadFile(path))(t)
-	compare.Values(t, path+" differs; check it and run go test ./internal/metrics -update", string(want), got)
 }

@@ -10,6 +10,7 @@ import (
 	"b-com.com/accelerator-device-plugin/internal/metrics"
 	"b-com.com/accelerator-device-plugin/internal/sensors"
 	"b-com.com/accelerator-device-plugin/internal/sysfs"
+	"b-com.com/accelerator-device-plugin/test/golden"
 )
 
 var (
@@ -126,6 +127,6 @@ func TestPage(t *testing.T) {
 	version := regexp.MustCompile(`goversion="[^"]*"`)
 	for name, m := range map[string]*metrics.Metrics{"page": story(), "first": metrics.New("v1.2.3")} {
 		series := strings.Join(samples(page(t, m), "accelerator_"), "\n") + "\n"
-		golden(t, "testdata/"+name+".txt", version.ReplaceAllString(series, `goversion="GO"`))
+		golden.Compare(t, "testdata/"+name+".txt", version.ReplaceAllString(series, `goversion="GO"`))
 	}
 }

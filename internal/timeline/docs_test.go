@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"b-com.com/accelerator-device-plugin/internal/timeline"
-	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/picture"
 )
@@ -44,7 +44,7 @@ var examples = regexp.MustCompile(`(?m)^    \$ (accelerator-device-plugin logs .
 func TestExamples(t *testing.T) {
 	text := readDocument(t)
 	found := 0
-	want := examples.ReplaceAllStringFunc(text, func(block string) string {
+	got := examples.ReplaceAllStringFunc(text, func(block string) string {
 		found++
 		line := examples.FindStringSubmatch(block)[1]
 		shown := "    $ " + line + "\n"
@@ -59,11 +59,7 @@ func TestExamples(t *testing.T) {
 	if found < 2 {
 		t.Fatalf("%d examples found in %s, want 2", found, document)
 	}
-	if *update {
-		must.Succeed(t, os.WriteFile(document, []byte(want), 0o644))
-		return
-	}
-	compare.Values(t, document+", which -update writes", want, text)
+	golden.Compare(t, document, got)
 }
 
 var jqLine = regexp.MustCompile(`(?m)^    # (.*)\n    (jq .*)$`)
@@ -96,5 +92,5 @@ func TestPicture(t *testing.T) {
 		screen = append(screen, strings.Split(strings.TrimSuffix(run(t, line, true), "\n"), "\n")...)
 		screen = append(screen, "")
 	}
-	golden(t, "../../../docs/logs.svg", picture.Terminal("accelerator-device-plugin logs: the story of a device, and a summary", screen[:len(screen)-1]))
+	golden.Compare(t, "../../docs/logs.svg", picture.Terminal("accelerator-device-plugin logs: the story of a device, and a summary", screen[:len(screen)-1]))
 }

@@ -31,6 +31,7 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/admission"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/metrics"
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
@@ -366,37 +367,35 @@ func TestFewWait(t *testing.T) {
 		name      string
 		size, few int
 	}{{"tiny", 1, 4 + 64}, {"small", 20 << 10, 2 + 16}} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				listed := make(chan struct{})
-				reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects()...).Build(), interceptor.Funcs{
-					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-						<-listed
-						return c.List(ctx, list, opts...)
-					},
-				})
-				h := admission.NewHandler(reader, reader, domain, nil, zap.NewNop())
-				body := sized(t, tc.size)
-				var all sync.WaitGroup
-				for range tc.few {
-					all.Go(func() {
-						if out, err := post(h, body); err != nil || !out.Response.Allowed {
-							t.Errorf("one that waits: %v, %.200v, want it allowed", err, out.Response)
-						}
-					})
-				}
-				synctest.Wait()
-				begin := time.Now()
-				out, err := post(h, body)
-				if took := time.Since(begin); err != nil || out.Response.UID != "u" || out.Response.Allowed || out.Response.Result.Code != http.StatusTooManyRequests || took != 0 {
-					t.Errorf("one too many: %v, %.200v after %v, want it denied at once", err, out.Response, took)
-				}
-				close(listed)
-				all.Wait()
-				if out, err := post(h, body); err != nil || !out.Response.Allowed {
-					t.Errorf("after them: %v, %.200v, want it allowed", err, out.Response)
-				}
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			listed := make(chan struct{})
+			reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects()...).Build(), interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					<-listed
+					return c.List(ctx, list, opts...)
+				},
 			})
+			h := admission.NewHandler(reader, reader, domain, nil, zap.NewNop())
+			body := sized(t, tc.size)
+			var all sync.WaitGroup
+			for range tc.few {
+				all.Go(func() {
+					if out, err := post(h, body); err != nil || !out.Response.Allowed {
+						t.Errorf("one that waits: %v, %.200v, want it allowed", err, out.Response)
+					}
+				})
+			}
+			synctest.Wait()
+			begin := time.Now()
+			out, err := post(h, body)
+			if took := time.Since(begin); err != nil || out.Response.UID != "u" || out.Response.Allowed || out.Response.Result.Code != http.StatusTooManyRequests || took != 0 {
+				t.Errorf("one too many: %v, %.200v after %v, want it denied at once", err, out.Response, took)
+			}
+			close(listed)
+			all.Wait()
+			if out, err := post(h, body); err != nil || !out.Response.Allowed {
+				t.Errorf("after them: %v, %.200v, want it allowed", err, out.Response)
+			}
 		})
 	}
 }
@@ -617,30 +616,28 @@ func TestLiveRate(t *testing.T) {
 		namespaces        int // in turn
 		reads, remembered int
 	}{{"one", 1, 5 + 6*2, 1}, {"two", 2, 2 * (5 + 6*2), 2}, {"a new one each time", 600, 20 + 6*10, 20 + 10*5/2}} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				empty := fake.NewClientBuilder().WithScheme(testScheme(t)).Build()
-				lists := 0
-				live := interceptor.NewClient(empty, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-					lists++
-					return nil
-				}})
-				h := admission.NewHandler(empty, live, domain, nil, zap.NewNop())
-				raw := toJSON(t, admitted[0].pod)
-				for i := range 600 {
-					if _, resp := answer(t, h, fmt.Sprint("n", i%tc.namespaces), raw); resp.Allowed || resp.Result.Code != http.StatusForbidden {
-						t.Fatalf("allowed %v, %v, want it denied", resp.Allowed, resp.Result)
-					}
-					if n := h.Namespaces(); n > tc.remembered {
-						t.Fatalf("%d namespaces are remembered, want at most %d", n, tc.remembered)
-					}
-					time.Sleep(time.Second / 100)
+		bubble.Run(t, tc.name, func(t *testing.T) {
+			empty := fake.NewClientBuilder().WithScheme(testScheme(t)).Build()
+			lists := 0
+			live := interceptor.NewClient(empty, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+				lists++
+				return nil
+			}})
+			h := admission.NewHandler(empty, live, domain, nil, zap.NewNop())
+			raw := toJSON(t, admitted[0].pod)
+			for i := range 600 {
+				if _, resp := answer(t, h, fmt.Sprint("n", i%tc.namespaces), raw); resp.Allowed || resp.Result.Code != http.StatusForbidden {
+					t.Fatalf("allowed %v, %v, want it denied", resp.Allowed, resp.Result)
 				}
-				const kinds = 2
-				if reads := lists / kinds; reads < tc.reads-2 || reads > tc.reads {
-					t.Errorf("600 requests in 6 s read %d times, want %d", reads, tc.reads)
+				if n := h.Namespaces(); n > tc.remembered {
+					t.Fatalf("%d namespaces are remembered, want at most %d", n, tc.remembered)
 				}
-			})
+				time.Sleep(time.Second / 100)
+			}
+			const kinds = 2
+			if reads := lists / kinds; reads < tc.reads-2 || reads > tc.reads {
+				t.Errorf("600 requests in 6 s read %d times, want %d", reads, tc.reads)
+			}
 		})
 	}
 }

@@ -2,10 +2,8 @@ package metrics_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,11 +19,9 @@ import (
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 	"b-com.com/accelerator-device-plugin/operator/api/v2"
 	"b-com.com/accelerator-device-plugin/operator/metrics"
-	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
-
-var update = flag.Bool("update", false, "write the table of docs/mappings.md")
 
 func gather(t *testing.T, registry *prometheus.Registry) map[string]*dto.MetricFamily {
 	t.Helper()
@@ -102,12 +98,6 @@ func TestDocs(t *testing.T) {
 	all := gather(t, registry)
 	const docs = "../../docs/mappings.md"
 	const begin, end = "<!-- made in operator/ by go test ./metrics -update -->\n", "<!-- end of what is made -->\n"
-	text := must.Value(os.ReadFile(docs))(t)
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s: found no line %q, or no line %q after it", docs, begin, end)
-	}
 	var table strings.Builder
 	table.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -118,10 +108,5 @@ func TestDocs(t *testing.T) {
 		}
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", name, strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp())
 	}
-	want := before + begin + table.String() + end + after
-	if *update {
-		must.Succeed(t, os.WriteFile(docs, []byte(want), 0o644))
-		return
-	}
-	compare.Values(t, docs+": output of `go test ./metrics -update`", want, string(text))
+	golden.Section(t, docs, begin, end, table.String())
 }

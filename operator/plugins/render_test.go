@@ -3,7 +3,6 @@ package plugins
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,10 +23,9 @@ import (
 
 	"b-com.com/accelerator-device-plugin/operator/api/v1"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var settings = Settings{Version: "v1.2.3", Image: "registry.example.com/accelerator-device-plugin", Namespace: "fpga-system"}
 
@@ -72,12 +70,7 @@ func TestRender(t *testing.T) {
 			if strings.HasSuffix(file, "intel.yaml") { // everything.golden shows the metadata
 				got = regexp.MustCompile(`(?m)^metadata:\n(  .*\n)+`).ReplaceAllString(got, "")
 			}
-			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
-			if *update {
-				must.Succeed(t, os.WriteFile(golden, []byte(got), 0o644))
-			}
-			want := must.Value(os.ReadFile(golden))(t)
-			compare.Values(t, golden+" (go test ./plugins -update)", string(want), got)
+			golden.Compare(t, strings.TrimSuffix(file, ".yaml")+".golden", got)
 		})
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	bits "b-com.com/accelerator-device-plugin/test/bitstreamtest"
 	"b-com.com/accelerator-device-plugin/test/board"
+	"b-com.com/accelerator-device-plugin/test/bubble"
 	"b-com.com/accelerator-device-plugin/test/compare"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
 	"b-com.com/accelerator-device-plugin/test/must"
@@ -441,19 +442,17 @@ func TestOPAE(t *testing.T) {
 // A deadline or a signal ends the hook at any step. The error includes the reason.
 func TestEnds(t *testing.T) {
 	reason := errors.New("not done after 90s")
-	t.Run("a runtime that does not write", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			k := hook.Hook{Log: eventtest.Log(t)}
-			stdin, runtime := io.Pipe()
-			defer runtime.Close()
-			ctx, cancel := context.WithTimeoutCause(t.Context(), 90*time.Second, reason)
-			defer cancel()
-			begin := time.Now()
-			err := k.Run(ctx, stdin)
-			if err == nil || err.Error() != "OCI state on stdin: no answer: not done after 90s" || time.Since(begin) != 91*time.Second {
-				t.Errorf("%v after %v", err, time.Since(begin))
-			}
-		})
+	bubble.Run(t, "a runtime that does not write", func(t *testing.T) {
+		k := hook.Hook{Log: eventtest.Log(t)}
+		stdin, runtime := io.Pipe()
+		defer runtime.Close()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 90*time.Second, reason)
+		defer cancel()
+		begin := time.Now()
+		err := k.Run(ctx, stdin)
+		if err == nil || err.Error() != "OCI state on stdin: no answer: not done after 90s" || time.Since(begin) != 91*time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
 	})
 	h := newHost(t)
 	for _, test := range []struct {

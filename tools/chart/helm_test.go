@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -40,8 +38,6 @@ func charts(t *testing.T, run func(t *testing.T, c chart)) {
 		t.Run(filepath.Base(c.data), func(t *testing.T) { run(t, c) })
 	}
 }
-
-var update = flag.Bool("update", false, "write the golden files, deploy/manifests and the tables of values in docs")
 
 // helmPath is the path of the helm that go.mod pins.
 var helmPath string
@@ -103,18 +99,6 @@ func read(t *testing.T, path string) string {
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	must.Succeed(t, os.WriteFile(path, []byte(text), 0o644))
-}
-
-// golden compares got with a file, or with -update writes the file.
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		write(t, path, got)
-		return
-	}
-	if diff := cmp.Diff(read(t, path), got); diff != "" {
-		t.Errorf("%s is stale: run `make manifests` and read the difference (-want +got):\n%s", filepath.Base(path), diff)
-	}
 }
 
 // difference returns the lines that are only in a or only in b, with two lines around them. It counts the other lines, so

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -52,8 +53,8 @@ func TestKeepGolden(t *testing.T) {
 	of := func(values string) string {
 		return without(t, plugin.rendered(t, values, "--show-only", "templates/bitstreams.yaml"))
 	}
-	golden(t, plugin.data+"/keep.golden", of(kept))
-	golden(t, plugin.data+"/keep-everything.golden.diff", difference(of(kept), of(everythingKept)))
+	golden.Compare(t, plugin.data+"/keep.golden", of(kept))
+	golden.Compare(t, plugin.data+"/keep-everything.golden.diff", difference(of(kept), of(everythingKept)))
 }
 
 // keeper returns the objects of the bitstreams.

@@ -19,6 +19,7 @@ import (
 	"b-com.com/accelerator-device-plugin/inventory/dfl"
 	"b-com.com/accelerator-device-plugin/inventory/port"
 	"b-com.com/accelerator-device-plugin/test/compare"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -55,7 +56,7 @@ func TestRender(t *testing.T) {
 			objects(t, manifests)
 			compare.Equal(t, "objects of Dynamic Resource Allocation", isDRA(values), strings.Contains(manifests, "resource.k8s.io"))
 			if name := filepath.Base(t.Name()); c == plugin && (name == "default" || name == "dra") {
-				golden(t, filepath.Join(c.data, name+".golden"), without(t, manifests[strings.Index(manifests, "# Source: accelerator-device-plugin/templates/tests/"):]))
+				golden.Compare(t, filepath.Join(c.data, name+".golden"), without(t, manifests[strings.Index(manifests, "# Source: accelerator-device-plugin/templates/tests/"):]))
 				return
 			}
 			c.golden(t, values, ".golden", func(set string) string { return without(t, c.rendered(t, read(t, set+".yaml"))) })
@@ -91,7 +92,7 @@ func (c chart) golden(t *testing.T, values, suffix string, output func(set strin
 	if !slices.Contains([]string{"default", "least", "everything", "dra", "dra-everything"}, name) {
 		got, suffix = difference(output(filepath.Join(c.data, base)), got), suffix+".diff"
 	}
-	golden(t, filepath.Join(c.data, name+suffix), got)
+	golden.Compare(t, filepath.Join(c.data, name+suffix), got)
 }
 
 // The manifests for users without Helm are the rendered chart, for each API.
@@ -99,7 +100,7 @@ func TestManifests(t *testing.T) {
 	for api, file := range map[string]string{"devicePlugin": "accelerator-device-plugin.yaml", "dra": "accelerator-dra-driver.yaml"} {
 		out := must.Value(helm("template", "accelerator-device-plugin", plugin.dir, "--namespace", "kube-system", "--skip-tests", "--set", "api="+api))(t)
 		objects(t, out)
-		golden(t, "../../deploy/manifests/"+file, "# Rendered from deploy/helm by `make manifests`. Do not edit.\n"+out)
+		golden.Compare(t, "../../deploy/manifests/"+file, "# Rendered from deploy/helm by `make manifests`. Do not edit.\n"+out)
 	}
 }
 

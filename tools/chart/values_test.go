@@ -3,12 +3,12 @@ package chart_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -52,17 +52,12 @@ func TestTable(t *testing.T) { charts(t, table) }
 
 func table(t *testing.T, c chart) {
 	const begin, end = "<!-- values.yaml: `make manifests` writes this table -->\n", "<!-- end -->\n"
-	before, rest, ok := strings.Cut(read(t, c.docs), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s: found no line %q, or no line %q after it", filepath.Base(c.docs), begin, end)
-	}
 	var table strings.Builder
 	table.WriteString("| value | default | meaning |\n|---|---|---|\n")
 	for _, v := range c.readValues(t) {
 		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.path, v.standard, v.meaning)
 	}
-	golden(t, c.docs, before+begin+table.String()+end+after)
+	golden.Section(t, c.docs, begin, end, table.String())
 }
 
 // A change of any value changes the manifests.

@@ -3,7 +3,6 @@ package deviceplugin_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -26,11 +25,10 @@ import (
 	"b-com.com/accelerator-device-plugin/sim/simnode"
 	"b-com.com/accelerator-device-plugin/test/cmdtest"
 	"b-com.com/accelerator-device-plugin/test/eventtest"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 	"b-com.com/accelerator-device-plugin/test/patient"
 )
-
-var update = flag.Bool("update", false, "write the log that the tests of package timeline read")
 
 // story records the program's log while its node changes, step by step.
 type story struct {
@@ -122,9 +120,9 @@ func TestStory(t *testing.T) {
 	for line := range strings.Lines(text) {
 		s.do(eventtest.Line([]byte(line)))
 	}
-	if *update { // with the paths of a real node
+	if *golden.Update { // with the paths of a real node
 		text = strings.NewReplacer(s.dir+"/kubelet", "/var/lib/kubelet/device-plugins", s.dir+"/", "/").Replace(text)
-		s.do(os.WriteFile("../timeline/testdata/hotplug.log", []byte(text), 0o644))
+		s.do(os.WriteFile("../../../internal/timeline/testdata/hotplug.log", []byte(text), 0o644))
 	}
 }
 

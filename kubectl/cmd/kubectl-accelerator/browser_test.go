@@ -18,6 +18,7 @@ import (
 	"b-com.com/accelerator-device-plugin/docs"
 	"b-com.com/accelerator-device-plugin/kubectl/test/browser"
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
 
@@ -54,7 +55,7 @@ func openPage(t *testing.T, address string, width, height int64, scheme string) 
 
 // screenshot writes a picture of the page for the documentation.
 func screenshot(b *browser.Page, name string) {
-	if *update {
+	if *golden.Update {
 		b.Screenshot("../../../docs/" + name)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -13,15 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"b-com.com/accelerator-device-plugin/kubectl/test/simcluster"
 	"b-com.com/accelerator-device-plugin/test/doccmd"
+	"b-com.com/accelerator-device-plugin/test/golden"
 	"b-com.com/accelerator-device-plugin/test/must"
 )
-
-var update = flag.Bool("update", false, "write the output of the commands into docs/kubectl.md")
 
 const document = "../../../docs/kubectl.md"
 
@@ -105,9 +102,5 @@ func TestDocs(t *testing.T) {
 		}
 		return date.ReplaceAllString(block, "2026-11-22 10:22")
 	})
-	if *update {
-		must.Succeed(t, os.WriteFile(document, []byte(got), 0o600))
-	} else if diff := cmp.Diff(string(text), got); diff != "" {
-		t.Errorf("docs/kubectl.md: run go test with -update (-file +commands):\n%s", diff)
-	}
+	golden.Compare(t, document, got)
 }
