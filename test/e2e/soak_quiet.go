@@ -331,14 +331,23 @@ func (a act) waiting() (waiting []string) {
 func (a act) emptyOfPods() {
 	a.check(a.Client.CoreV1().Pods(a.users).DeleteCollection(a.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	a.check(a.Client.ResourceV1().ResourceClaims(a.users).DeleteCollection(a.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
-	await(a.scene, "pods and claims left", func() (int, error) {
+	await(a.scene, "pods and claims left", func() (left []string, err error) {
 		pods, err := a.Client.CoreV1().Pods(a.users).List(a.ctx, metav1.ListOptions{})
 		if err != nil {
-			return -1, err
+			return nil, err
+		}
+		for _, pod := range pods.Items {
+			left = append(left, "pod "+pod.Name)
 		}
 		claims, err := a.Client.ResourceV1().ResourceClaims(a.users).List(a.ctx, metav1.ListOptions{})
-		return len(pods.Items) + len(claims.Items), err
-	}, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, claim := range claims.Items {
+			left = append(left, fmt.Sprintf("claim %s, deleted at %v, finalizers %v, status %+v", claim.Name, claim.DeletionTimestamp, claim.Finalizers, claim.Status))
+		}
+		return left, nil
+	}, nil)
 	a.crowd.mu.Lock()
 	defer a.crowd.mu.Unlock()
 	a.crowd.names = nil
