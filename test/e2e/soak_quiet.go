@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -327,10 +328,13 @@ func (a act) waiting() (waiting []string) {
 	return waiting
 }
 
-// emptyOfPods deletes all pods and claims.
+// emptyOfPods deletes all pods and claims. It also changes claims that are left when their pods are gone. If the
+// controller manager wasn't connected to the API server during a pod's whole life, it never learns that the pod is gone,
+// and doesn't release the pod's deleted claim until the claim changes.
 func (a act) emptyOfPods() {
 	a.check(a.Client.CoreV1().Pods(a.users).DeleteCollection(a.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	a.check(a.Client.ResourceV1().ResourceClaims(a.users).DeleteCollection(a.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	changed := time.Now() // when claims were last changed
 	await(a.scene, "pods and claims left", func() (left []string, err error) {
 		pods, err := a.Client.CoreV1().Pods(a.users).List(a.ctx, metav1.ListOptions{})
 		if err != nil {
@@ -343,8 +347,19 @@ func (a act) emptyOfPods() {
 		if err != nil {
 			return nil, err
 		}
+		change := len(left) == 0 && time.Since(changed) > 10*time.Second
 		for _, claim := range claims.Items {
-			left = append(left, fmt.Sprintf("claim %s, deleted at %v, finalizers %v, status %+v", claim.Name, claim.DeletionTimestamp, claim.Finalizers, claim.Status))
+			text := fmt.Sprintf("claim %s, deleted at %v, finalizers %v, status %+v", claim.Name, claim.DeletionTimestamp, claim.Finalizers, claim.Status)
+			left = append(left, text)
+			if change {
+				changed = time.Now()
+				fmt.Printf("  left, now changed: %s\n", text)
+				patch := fmt.Appendf(nil, `{"metadata": {"annotations": {"soak": "%d"}}}`, changed.UnixNano())
+				_, err := a.Client.ResourceV1().ResourceClaims(a.users).Patch(a.ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+				if err = ignoreMissing(err); err != nil {
+					return left, err
+				}
+			}
 		}
 		return left, nil
 	}, nil)
