@@ -149,7 +149,7 @@ func (s *scheduler) takeReading(j *job, r result) {
 	}
 }
 
-// takeOutline handles an outline, which is used only if the card still can't be read.
+// takeOutline handles the result of an outline, but ignores it if the card could be read in the meantime.
 func (s *scheduler) takeOutline(j *job, r result) {
 	if r.epoch != s.epoch {
 		return
